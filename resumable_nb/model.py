@@ -1,0 +1,267 @@
+"""The nouns of the design as frozen values. What is stored is a msgspec struct; times are seconds since the epoch."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from typing import Final, Literal
+from urllib.parse import quote
+
+import msgspec
+
+SCHEMA: Final = 1
+"""Version of the records that this package writes."""
+
+
+class Missing(enum.Enum):
+    """The type of ``MISSING``, so that ``None`` stays a value."""
+
+    MISSING = "MISSING"
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing.MISSING
+
+StepStatus = Literal["running", "done", "failed"]
+CallStatus = Literal["intent", "done", "failed"]
+StepKind = Literal["cell", "block", "function"]
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record on disk: JSON that can be read without this package."""
+
+    schema: int = SCHEMA
+
+
+class StepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for beside the step's name."""
+
+    files: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    keep: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    always: bool = False
+    rerun: bool = False
+    output: bool = True
+    quiet: bool = False
+
+    def in_key(self) -> str:
+        """The options that change what a step leaves behind, in a fixed spelling."""
+        keep = "*" if self.keep is None else ",".join(sorted(self.keep))
+        return f"keep={keep};drop={','.join(sorted(self.drop))};makes={','.join(sorted(self.makes))}"
+
+
+class StepKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step's result depends on, in named parts, so that a miss can say which part changed.
+
+    ``functions``, ``inputs`` and ``files`` map a name to a digest.
+    """
+
+    source: str
+    functions: dict[str, str] = {}
+    inputs: dict[str, str] = {}
+    files: dict[str, str] = {}
+    options: str = ""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One part of a step key that differs: ``old`` or ``new`` is empty where the part came or went."""
+
+    part: Literal["source", "function", "input", "file", "options"]
+    name: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        if self.part in ("source", "options"):
+            return f"its {self.part} changed"
+        verb = "is new" if not self.old else "is gone" if not self.new else "changed"
+        return f"{self.part} {self.name} {verb}"
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds a lease: a process on a booted machine, not a name that can come again."""
+
+    token: str
+    epoch: int
+    pid: int
+    pid_started: str
+    boot_id: str
+    host: str
+    run: str
+    since: float
+    beat: int = 0
+
+
+class TaskRecord(Stored, frozen=True, kw_only=True):
+    """One durable piece of work. ``incarnation`` changes when the task is forgotten and begun anew."""
+
+    name: str
+    incarnation: str
+    created_at: float
+    notebook: str = ""
+    completed_at: float | None = None
+
+
+class RunRecord(Stored, frozen=True, kw_only=True):
+    """One process that worked on the task. ``ended_at`` stays None when it was killed."""
+
+    id: str
+    pid: int
+    host: str
+    started_at: float
+    ended_at: float | None = None
+    kernel: str = ""
+
+
+class StepRecord(Stored, frozen=True, kw_only=True):
+    """The state of a step: written when it starts, and again in the one transaction that makes it done."""
+
+    id: str
+    name: str
+    version: int
+    status: StepStatus
+    key: StepKey
+    run: str
+    why: str
+    started_at: float
+    ended_at: float | None = None
+    duration_s: float = 0.0
+    text: str = ""
+    after: dict[str, str] = {}
+    """Digests, after the step, of the parts of its key that the step itself changed: ``"input x"`` to digest ('' if gone)."""
+    manifest: str = ""
+    output: str = ""
+    random: str = ""
+    """Blob with the state of the random generators at the step's first start."""
+    makes: tuple[str, ...] = ()
+    size_bytes: int = 0
+    saved_names: tuple[str, ...] = ()
+    unsaved: dict[str, str] = {}
+    error: str = ""
+    restored: int = 0
+    """How often this version was skipped."""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try of a tool call; ``error`` is empty for the one that succeeded."""
+
+    started_at: float
+    ended_at: float | None = None
+    error: str = ""
+
+
+class CallRecord(Stored, frozen=True, kw_only=True):
+    """One tool call. ``status == "intent"`` without a live caller means in doubt."""
+
+    id: str
+    step: str
+    n: int
+    tool: str
+    version: str
+    identity: str
+    k: int
+    arguments: dict[str, str]
+    """Parameter name to a short, redacted preview."""
+    status: CallStatus
+    repeatable: bool
+    run: str
+    started_at: float
+    ended_at: float | None = None
+    attempts: tuple[Attempt, ...] = ()
+    idempotency_key: str = ""
+    result: str = ""
+    """Blob with the encoded result, or with the exception of a failed call."""
+    preview: str = ""
+    unavailable: str = ""
+    """Why the value of a done call could not be saved."""
+    error: str = ""
+    escaped: bool = False
+    """The failure left the step: the step did not handle it."""
+    doubt: str = ""
+    """Why the outcome is unknown, where that was seen (interrupt, time-out, lost connection)."""
+    resolved: str = ""
+    """Who settled an in-doubt call: reconcile, user."""
+    source: str = ""
+    """Digest of the tool's code when it was called: shown as drift, never part of the identity."""
+
+
+class Position(Stored, frozen=True, kw_only=True):
+    """The last kept turn of a ``track`` loop. ``done`` turns are finished, and their state is in ``manifest``."""
+
+    step: str
+    loop: str
+    version: int
+    done: int
+    total: int | None
+    at: float
+    key: str
+    manifest: str = ""
+    claims: dict[str, int] = {}
+    """How many calls of each identity with ``each_call`` the kept turns had made."""
+    ordinals: dict[str, int] = {}
+    """How often each nested step name had been entered."""
+
+
+class Extent(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes in a pack, with their digest."""
+
+    pack: str
+    offset: int
+    size_bytes: int
+    digest: str
+
+
+class Buffer(msgspec.Struct, frozen=True, array_like=True):
+    """One out-of-band buffer, in order, as extents."""
+
+    size_bytes: int
+    readonly: bool
+    extents: tuple[Extent, ...]
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Variables that share objects, in one pickle stream, so that aliases survive.
+
+    ``stream`` is a blob digest, or empty where ``stream_extents`` says where the stream lies.
+    """
+
+    names: tuple[str, ...]
+    stream: str = ""
+    stream_extents: tuple[Extent, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    refs: dict[str, str] = {}
+    """Notebook functions and classes that the stream names instead of holding: name to digest."""
+
+
+class Manifest(Stored, frozen=True, kw_only=True):
+    """What a step did to the namespace."""
+
+    groups: tuple[Group, ...] = ()
+    deleted: tuple[str, ...] = ()
+    imports: dict[str, str] = {}
+    """Name to what it is bound to: ``package.module`` or ``package.module:attribute``."""
+    unsaved: dict[str, str] = {}
+    digests: dict[str, str] = {}
+    """Canonical digest of each saved name, after the step."""
+    random: str = ""
+    """Blob with the state of the random generators after the step; empty when the step left them alone."""
+    result: bool = False
+    """The value of the cell's last expression is saved, under the name ``RESULT``."""
+
+
+RESULT: Final = "<result>"
+"""The pseudo-variable that carries the value of a cell's last expression."""
+
+
+def digest(data: bytes) -> str:
+    """Short hexadecimal name for small text-like data (not for authentication)."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def step_path(parent: str, name: str, k: int) -> str:
+    """A step's identity: the enclosing step's, its own name, and ``#k`` where the name comes again."""
+    own = quote(name, safe=" ()[]{}<>=,.:;+-*!?'\"&$|~^_äöüÄÖÜß") + (f"#{k + 1}" if k else "")
+    return f"{parent}/{own}" if parent else own

@@ -1,0 +1,148 @@
+"""What to do with a step or a call, decided from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from resumable_nb.model import MISSING, CallRecord, Change, Missing, StepKey, StepOptions, StepRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The step is done and nothing that it depends on has changed."""
+
+    record: StepRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The body has to run, as a new version."""
+
+    version: int
+    why: str
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The body has to run to go on with what a crash, a stop or an error left. ``same_key``: from the same state."""
+
+    record: StepRecord
+    same_key: bool
+    why: str
+    changes: tuple[Change, ...] = ()
+
+
+StepDecision = Skip | Run | Continue
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The call is done: answer from the record."""
+
+    record: CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayError:
+    """The call failed, and the step handled that: raise the recorded error again."""
+
+    record: CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Make the call; ``record`` is what an earlier try left, for its idempotency key and attempts."""
+
+    record: CallRecord | Missing = MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """In doubt: ask the receiver."""
+
+    record: CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """In doubt, and nobody to ask but the user."""
+
+    record: CallRecord
+
+
+CallDecision = Replay | ReplayError | Call | Reconcile | Ask
+
+
+def differences(old: StepKey, new: StepKey) -> tuple[Change, ...]:
+    """The parts of two keys that differ."""
+    changes: list[Change] = []
+    if old.source != new.source:
+        changes.append(Change("source", "", old.source, new.source))
+    parts: tuple[tuple[Literal["function", "input", "file"], Mapping[str, str], Mapping[str, str]], ...] = (
+        ("function", old.functions, new.functions),
+        ("input", old.inputs, new.inputs),
+        ("file", old.files, new.files),
+    )
+    for part, before, now in parts:
+        changes.extend(
+            Change(part, name, before.get(name, ""), now.get(name, ""))
+            for name in sorted(before.keys() | now.keys())
+            if before.get(name, "") != now.get(name, "")
+        )
+    if old.options != new.options:
+        changes.append(Change("options", "", old.options, new.options))
+    return tuple(changes)
+
+
+def stale(record: StepRecord, key: StepKey) -> tuple[Change, ...]:
+    """What has changed since ``record``. A part that the step itself changed may be as before *or* as after it."""
+    return tuple(
+        change
+        for change in differences(record.key, key)
+        if record.after.get(f"{change.part} {change.name}") != change.new
+    )
+
+
+def decide_step(
+    record: StepRecord | Missing, key: StepKey, options: StepOptions, missing_files: Collection[str] = ()
+) -> StepDecision:
+    """``missing_files``: artefacts of ``--makes`` that are not there any more."""
+    if record is MISSING:
+        return Run(1, "first run")
+    changes = stale(record, key)
+    match record.status:
+        case "running":
+            return Continue(record, not changes, "continued after a crash", changes)
+        case "failed":
+            return Continue(record, not changes, f"continued after {record.error or 'an error'}", changes)
+        case "done":
+            if options.rerun or options.always:
+                return Run(record.version + 1, "asked to run again" if options.rerun else "always runs")
+            if changes:
+                return Run(record.version + 1, "; ".join(map(str, changes)), changes)
+            if missing_files:
+                return Run(record.version + 1, f"missing: {', '.join(sorted(missing_files))}")
+            if record.unsaved:
+                names = ", ".join(sorted(record.unsaved))
+                return Continue(record, True, f"replayed: {names} could not be saved")
+            return Skip(record)
+
+
+def decide_call(
+    record: CallRecord | Missing, *, repeatable: bool, reconcile: bool, terminal: bool, handled: bool
+) -> CallDecision:
+    """``terminal``: the recorded error is one that the tool memoises. ``handled``: the unfinished step went on after it."""
+    if record is MISSING:
+        return Call()
+    match record.status:
+        case "done":
+            return Replay(record)
+        case "failed":
+            return ReplayError(record) if terminal or handled else Call(record)
+        case "intent":
+            if repeatable:
+                return Call(record)
+            return Reconcile(record) if reconcile else Ask(record)

@@ -1,0 +1,79 @@
+"""Which step is executing, for the calls and loops inside it: in this thread or task, else in the process."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, eq=False)
+class StepScope:
+    """One execution of a step's body (``id == ""``: code outside any step, from one cell)."""
+
+    id: str = ""
+    version: int = 1
+    key: str = ""
+    """Digest of the step's key."""
+    continuing: bool = False
+    """The body runs again after a crash, a stop or an error: recorded failures that it handled replay."""
+    same_key: bool = False
+    claims: Counter[str] = field(default_factory=Counter)
+    """How many calls of each ``each_call`` identity this execution has asked for."""
+    ordinals: Counter[str] = field(default_factory=Counter)
+    """How often each nested step or loop name has been entered in this execution."""
+    failures: dict[int, str] = field(default_factory=dict)
+    """``id()`` of an exception that a tool raised, to the id of its call record."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def next_ordinal(self, name: str) -> int:
+        """0 for the first entry of ``name``, 1 for the second, and so on."""
+        with self.lock:
+            k = self.ordinals[name]
+            self.ordinals[name] += 1
+            return k
+
+
+_here: contextvars.ContextVar[StepScope | None] = contextvars.ContextVar("resumable_nb_step", default=None)
+_outer: list[StepScope] = [StepScope()]  # worker threads start with an empty context: they belong to the last one here
+
+
+def current() -> StepScope:
+    """The executing step's scope."""
+    return _here.get() or _outer[-1]
+
+
+def reset() -> None:
+    """Begin a new execution outside any step (a cell starts)."""
+    _outer[:] = [StepScope()]
+
+
+class Entry:
+    """A scope that is entered now and left later, possibly from another callback (a cell's start and end)."""
+
+    def __init__(self, scope: StepScope) -> None:
+        self._scope = scope
+        self._token = _here.set(scope)
+        _outer.append(scope)
+
+    def leave(self) -> None:
+        if self._scope in _outer:
+            _outer.remove(self._scope)
+        try:
+            _here.reset(self._token)
+        except ValueError:  # left in another context than it was entered in: an async cell
+            if _here.get() is self._scope:
+                _here.set(None)
+
+
+@contextlib.contextmanager
+def entered(scope: StepScope) -> Iterator[StepScope]:
+    """Make ``scope`` the current one for the block."""
+    entry = Entry(scope)
+    try:
+        yield scope
+    finally:
+        entry.leave()
