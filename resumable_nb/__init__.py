@@ -1,1 +1,40 @@
-"""Notebooks that survive."""
+"""Notebooks that survive: kill the kernel at any instant, Run All again, and go on without repeating a side effect."""
+
+from __future__ import annotations
+
+from resumable_nb.block import step
+from resumable_nb.errors import (
+    Corrupt,
+    Diverged,
+    InDoubt,
+    LeaseLost,
+    NotSaved,
+    ResumableError,
+    StoreUnavailable,
+    TaskBusy,
+    UsageError,
+)
+from resumable_nb.magics import load_ipython_extension, unload_ipython_extension
+from resumable_nb.session import task
+from resumable_nb.tools import Happened, NotHappened, tool
+from resumable_nb.track import track
+
+__all__ = [
+    "Corrupt",
+    "Diverged",
+    "Happened",
+    "InDoubt",
+    "LeaseLost",
+    "NotHappened",
+    "NotSaved",
+    "ResumableError",
+    "StoreUnavailable",
+    "TaskBusy",
+    "UsageError",
+    "load_ipython_extension",
+    "step",
+    "task",
+    "tool",
+    "track",
+    "unload_ipython_extension",
+]

@@ -93,6 +93,10 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     since: float
     beat: int = 0
+    beat_at: float = 0.0
+    """When the heartbeat was last counted, on the owner's clock."""
+    machine: str = ""
+    """The machine over all its boots, or empty where it does not say."""
 
 
 class TaskRecord(Stored, frozen=True, kw_only=True):
@@ -126,12 +130,17 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     key: StepKey
     run: str
     why: str
+    """Why it ran: "first run", or what had changed."""
+    changes: tuple[Change, ...] = ()
+    previews: dict[str, str] = {}
+    """Short descriptions of the inputs' values, for people: ``DataFrame 1000 × 4``."""
+    kind: StepKind = "cell"
     started_at: float
     ended_at: float | None = None
     duration_s: float = 0.0
     text: str = ""
     after: dict[str, str] = {}
-    """Digests, after the step, of the parts of its key that the step itself changed: ``"input x"`` to digest ('' if gone)."""
+    """Digests, after the step, of key parts that the step itself changed: ``"input x"`` to digest ('' if gone)."""
     manifest: str = ""
     output: str = ""
     random: str = ""
@@ -141,8 +150,8 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     saved_names: tuple[str, ...] = ()
     unsaved: dict[str, str] = {}
     error: str = ""
-    restored: int = 0
-    """How often this version was skipped."""
+    left: str = ""
+    """How the body of a block was left: ``return``, ``break``, ``continue``, or at its end."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +195,8 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     """Who settled an in-doubt call: reconcile, user."""
     source: str = ""
     """Digest of the tool's code when it was called: shown as drift, never part of the identity."""
+    compensate: str = ""
+    """Name of the function that undoes the call."""
 
 
 class Position(Stored, frozen=True, kw_only=True):
@@ -246,6 +257,11 @@ class Manifest(Stored, frozen=True, kw_only=True):
     unsaved: dict[str, str] = {}
     digests: dict[str, str] = {}
     """Canonical digest of each saved name, after the step."""
+    companions: tuple[str, ...] = ()
+    """Saved because they share objects with a changed variable, and not changed themselves: bound again only where an
+    equal value is bound, so that the sharing comes back and nobody's newer value is lost."""
+    perhaps: tuple[str, ...] = ()
+    """The step may have bound them to the very objects that they had: bound where nothing is, else as a companion."""
     random: str = ""
     """Blob with the state of the random generators after the step; empty when the step left them alone."""
     result: bool = False

@@ -134,7 +134,7 @@ def decide_step(
 def decide_call(
     record: CallRecord | Missing, *, repeatable: bool, reconcile: bool, terminal: bool, handled: bool
 ) -> CallDecision:
-    """``terminal``: the recorded error is one that the tool memoises. ``handled``: the unfinished step went on after it."""
+    """``terminal``: the tool memoises the recorded error. ``handled``: the unfinished step went on after it."""
     if record is MISSING:
         return Call()
     match record.status:

@@ -23,6 +23,8 @@ class StepScope:
     same_key: bool = False
     claims: Counter[str] = field(default_factory=Counter)
     """How many calls of each ``each_call`` identity this execution has asked for."""
+    made: set[str] = field(default_factory=set)
+    """Ids of the calls that this execution itself has made: an identical one collapses into them."""
     ordinals: Counter[str] = field(default_factory=Counter)
     """How often each nested step or loop name has been entered in this execution."""
     failures: dict[int, str] = field(default_factory=dict)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
+from resumable_nb.errors import UsageError
 from resumable_nb.model import Extent, Missing
+
+PACK_ALIGNMENT: Final = 64
+"""Buffers in a pack start at a multiple of this: a cache line, and enough for every vector unit."""
+
+IDENTITY: Final = "_store"
+"""A row that a store may keep for itself. Nobody sees it, and nobody may write it."""
 
 Read = Callable[[str], "bytes | Missing"]
 Guard = Callable[[Read], None]
 """Called inside the transaction, before anything is written; raises to refuse the write."""
+
+
+def refuse_identity(*keys: str) -> None:
+    if IDENTITY in keys:
+        raise UsageError(f"the row {IDENTITY!r} belongs to the store; choose another key")
 
 
 class PackWriter(Protocol):
@@ -70,7 +82,7 @@ class Store(Protocol):
         """
 
     def update(self, key: str, change: Callable[[bytes | Missing], bytes], *, durable: bool = True) -> bytes:
-        """Read, change and write one row in one transaction; returns what was written. ``change`` may raise to refuse."""
+        """Read, change and write one row in one transaction; returns what was written. ``change`` raises to refuse."""
 
     def new_pack(self) -> PackWriter:
         """Begin a pack."""

@@ -1,0 +1,81 @@
+# `make demo` and `make test` need make and Python 3.11 or newer; what else they need, they install.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# A candidate counts only when it really runs and can make virtual environments: version shims exist for absent versions.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	if "$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	then command -v "$$python"; break; fi; done)
+VENV ?= .venv
+READY := $(VENV)/.ready
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+JOBS ?= 2
+
+# command:package, for what the tests run beside Python
+SYSTEM := strace:strace
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint unit kernel others system venv notebooks clean
+
+help: ## what there is
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: $(READY) ## kill a notebook's kernel a few times, and count what the shop saw
+	@$(BIN)/resumable demo
+
+test: lint system ## everything: lint, units, real kernels, and the units under every other Python here
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory kernel
+	@$(MAKE) --no-print-directory others
+
+lint: $(READY) ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+unit: $(READY) ## fast tests
+	$(PYTEST) -q -m "not kernel and not sweep" -n $(JOBS)
+
+kernel: $(READY) system ## tests that start and kill real kernels
+	$(PYTEST) -q -m "kernel or sweep" -n $(JOBS)
+
+# Every other supported Python on this machine, each once: on PATH or among pyenv's.
+others: $(READY)
+	@main=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ran=" $$main "; \
+	for python in python3.11 python3.12 python3.13 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1[123]*/bin/python; do \
+		version=$$("$$python" -c 'import sys, ensurepip, venv; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+		[[ "$$ran" == *" $$version "* ]] && continue; \
+		ran="$$ran$$version "; \
+		echo "== unit tests under Python $$version"; \
+		$(MAKE) --no-print-directory unit VENV=.venv-$$version PYTHON="$$python"; \
+	done; \
+	echo "Unit tests ran under Python:$$ran"
+
+system:
+	@missing=""; for each in $(SYSTEM); do command -v "$${each%%:*}" >/dev/null || missing="$$missing $${each##*:}"; done; \
+	if [ -n "$$missing" ]; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+		else echo "The tests need these system packages; install them first:$$missing" >&2; exit 1; fi; \
+	fi
+
+venv: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "No Python 3.11 or newer with the venv module was found (on Debian: apt-get install python3 python3-venv)." >&2; exit 1; fi
+	@echo "Making $(VENV) with $$("$(PYTHON)" --version)"
+	@rm -f $@
+	@"$(PYTHON)" -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+notebooks: $(READY) ## run the example notebooks and save them with their outputs
+	@$(BIN)/python tests/notebooks/refresh.py
+
+clean: ## remove what these commands made
+	rm -rf .venv .venv-3.1? .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,89 @@
+"""What a caller asks for: the bound arguments, the identity that they give the call, and how the call is spelled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from resumable_nb.errors import BadArgument, NoContent
+from resumable_nb.fingerprint import call_identity
+from resumable_nb.model import digest
+from resumable_nb.preview import HIDDEN, preview, secrets_in
+from resumable_nb.scope import StepScope
+from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
+
+
+class Claim:
+    """The right of one asked call to one record: ``identity`` and, with ``each_call``, the ``k``-th of it.
+
+    ``incarnation`` is the task's; ``key`` is this user's secret. Raises ``TypeError`` for arguments that do not fit,
+    and ``BadArgument`` for one that has no lasting identity.
+    """
+
+    def __init__(
+        self,
+        tool: Tool,
+        scope: StepScope,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        incarnation: str,
+        key: bytes,
+    ) -> None:
+        self._tool = tool
+        given = dict(kwargs)
+        given_key = given.pop(IDEMPOTENCY_KEY, None) if tool.keyed else None
+        self.bound = tool.bind(args, given)
+        self._flat = tool.flat(self.bound)
+        self.identity = self._identity(incarnation, key, scope.id if tool.each_call else "")
+        self.k = self._claim(scope)
+        name = f"{self.identity}@{self.k}"
+        self.id = digest(name.encode())[:12]
+        self.idempotency_key = str(given_key or digest(f"idempotency {name}".encode())) if tool.keyed else ""
+
+    def _identity(self, incarnation: str, key: bytes, step: str) -> str:
+        tool = self._tool
+        secrets: dict[str, Any] = {}
+        if tool.key is not None:
+            counted = {"key": tool.key(*self.bound.args, **self.bound.kwargs)}
+        else:
+            counted = tool.identifying(self._flat)
+            secrets = {name: counted.pop(name) for name in list(counted) if tool.is_secret(name)}
+        try:
+            return call_identity(incarnation, tool.name, tool.version, counted, secrets=secrets, key=key, step=step)
+        except NoContent as error:
+            raise BadArgument(
+                f"{tool.name}: {error.message}; a call is known by its arguments, so pass plain data, or say what "
+                "counts with key= or ignore=",
+                tool=tool.name,
+                **error.facts,
+            ) from None
+
+    def _claim(self, scope: StepScope) -> int:
+        """Which of the identical calls of this execution it is."""
+        if not self._tool.each_call:
+            return 0
+        with scope.lock:
+            k = scope.claims[self.identity]
+            scope.claims[self.identity] += 1
+            return k
+
+    @functools.cached_property
+    def secrets(self) -> frozenset[str]:
+        """What must not be spelled out in any message."""
+        hidden = [secrets_in(value, secret=self._tool.is_secret(name)) for name, value in self._flat.items()]
+        return frozenset().union(*hidden)
+
+    @functools.cached_property
+    def previews(self) -> dict[str, str]:
+        """Parameter name to short, redacted text."""
+        return {
+            name: HIDDEN if self._tool.is_secret(name) else preview(value, self.secrets)
+            for name, value in self._flat.items()
+        }
+
+    @property
+    def text(self) -> str:
+        """The call as it was written, redacted."""
+        return f"{self._tool.name}({', '.join(f'{name}={shown}' for name, shown in self.previews.items())})"

@@ -1,0 +1,5 @@
+"""The command ``resumable``."""
+
+from resumable_nb.cli.command import main
+
+__all__ = ["main"]

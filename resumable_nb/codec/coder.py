@@ -1,0 +1,174 @@
+"""``Codec``: one namespace's way to write values and to read them."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from resumable_nb.codec.definitions import Definitions
+from resumable_nb.codec.encoder import NOTHING_SHARED, Encoded, Encoder, Shared
+from resumable_nb.codec.library import Fetch, Shelf, Trial
+from resumable_nb.codec.probe import Probe, offender
+from resumable_nb.codec.rebuild import Decoder, Library, collector_off
+from resumable_nb.errors import NotSaved, ResumableError
+from resumable_nb.model import MISSING
+
+T = TypeVar("T")
+
+DEEP_STACK_BYTES: Final = 512 << 20
+DEEP_RECURSION: Final = 10_000_000
+LARGE_STREAM_BYTES: Final = 1 << 20
+
+_deep = threading.Lock()
+
+
+class Codec:
+    """``live`` is the namespace that notebook functions get as their globals.
+
+    Where a stream names a function or class that ``live`` has not: ``load`` brings a pending variable back (and says
+    whether it did), ``fetch`` finds the definition's stream, ``former`` says what a pending name was bound to.
+    """
+
+    def __init__(
+        self,
+        live: dict[str, Any],
+        *,
+        fetch: Fetch = lambda key: MISSING,
+        load: Callable[[str], bool] = lambda name: False,
+        former: Callable[[str], object] = lambda name: MISSING,
+    ) -> None:
+        self._live = live
+        self.definitions = Definitions(live)
+        self._shelf = Shelf(self.definitions, self.decode, fetch, load, former)
+
+    def encode(
+        self, value: Any, *, own: Collection[object] = (), shared: Shared = NOTHING_SHARED, in_band: bool = False
+    ) -> Encoded:
+        """Raises ``NotSaved``, with the path to what cannot be written down."""
+
+        def work() -> Encoded:
+            return Encoder(self.definitions, own, shared, in_band=in_band).encode(value)
+
+        try:
+            return _with_deep_stack(work)
+        except Exception as error:
+            raise self.explain(value, error) from error
+
+    def digestible(self, value: Any, *, own: Collection[object] = (), shared: Shared = NOTHING_SHARED) -> Encoded:
+        """As ``encode``, but what cannot be written stands as its type and identity: good for comparing only."""
+
+        def work(kind: type[Encoder]) -> Encoded:
+            return kind(self.definitions, own, shared, in_band=False).encode(value)
+
+        try:
+            return _with_deep_stack(lambda: work(Encoder))
+        except Exception:
+            return _with_deep_stack(lambda: work(Probe))
+
+    def decode(self, stream: bytes | memoryview, buffers: Sequence[Any] = ()) -> Any:
+        """Raises ``NotSaved`` where the objects' own code fails."""
+        return self._read(stream, buffers, self._shelf)
+
+    def definitions_of(self, refs: Mapping[str, object]) -> dict[str, bytes]:
+        """A stream for each definition that ``refs`` names, and for those that they name in turn."""
+        found: dict[str, bytes] = {}
+        todo = dict(refs)
+        while todo:
+            key, thing = todo.popitem()
+            encoded = self.encode(thing, own=[thing], in_band=True)
+            found[key] = encoded.stream
+            todo |= {each: other for each, other in encoded.refs.items() if each not in found}
+        return found
+
+    def _read(self, stream: bytes | memoryview, buffers: Sequence[Any], library: Library) -> Any:
+        decoder = Decoder(stream, buffers, self._live, library)
+        try:
+            if len(stream) < LARGE_STREAM_BYTES:
+                return decoder.load()
+            with collector_off():
+                return decoder.load()
+        except ResumableError:
+            raise
+        except Exception as error:
+            raise NotSaved(f"cannot be read back: {_text(error)}", path="") from error
+
+    def prove(self, encoded: Encoded) -> None:
+        """Read what was just written, where that could fail. Raises ``NotSaved``."""
+        if not any(map(_may_fail_to_load, encoded.kinds)):
+            return
+        trial = Trial(self.definitions, encoded.refs)
+        # Read-only, so that no ``__setstate__`` writes into the user's own arrays; copied for those that have to write.
+        try:
+            self._read(encoded.stream, [each.raw.toreadonly() for each in encoded.buffers], trial)
+        except NotSaved:
+            if not encoded.buffers:
+                raise
+            self._read(encoded.stream, [bytearray(each.raw) for each in encoded.buffers], trial)
+
+    def explain(self, value: Any, error: BaseException) -> NotSaved:
+        """Say where in ``value`` the object is that cannot be written."""
+        probe = Probe(self.definitions, (), NOTHING_SHARED, in_band=False)
+        try:
+            _with_deep_stack(lambda: probe.encode(value))
+        except Exception as other:
+            return NotSaved(_text(other), path="")
+        if not probe.offenders:
+            return NotSaved(_text(error), path="")
+        path, why = offender(value, probe.offenders)
+        return NotSaved(f"{path}: {_text(why)}" if path else _text(why), path=path)
+
+
+def _with_deep_stack(work: Callable[[], T]) -> T:
+    """Run ``work``; where a chain is longer than the stack is deep, again in a thread with a large one."""
+    try:
+        return work()
+    except RecursionError:
+        pass
+    outcome: list[T | BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            outcome.append(error)
+
+    with _deep:
+        limit, size = sys.getrecursionlimit(), threading.stack_size(DEEP_STACK_BYTES)
+        sys.setrecursionlimit(DEEP_RECURSION)
+        try:
+            thread = threading.Thread(target=run, name="resumable-deep")
+            thread.start()
+            thread.join()
+        finally:
+            sys.setrecursionlimit(limit)
+            threading.stack_size(size)
+    (result,) = outcome
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _may_fail_to_load(kind: type) -> bool:
+    """Objects that come back through code of their own may write well and read badly."""
+    if issubclass(kind, type) or kind.__module__.partition(".")[0] in _TRUSTED:
+        return issubclass(kind, BaseException)
+    plain = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
+    return not (plain and kind.__new__ is object.__new__ and not hasattr(kind, "__setstate__"))
+
+
+_TRUSTED: Final = frozenset(
+    "builtins numpy pandas pyarrow datetime decimal fractions collections pathlib uuid types functools re enum "
+    "_thread zoneinfo ipaddress string random".split()
+)
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, NotSaved):
+        return error.message
+    if isinstance(error, RecursionError):
+        return "nested too deeply to be written"
+    text = str(error)
+    return text if isinstance(error, TypeError | pickle.PicklingError) and text else f"{type(error).__name__}: {text}"

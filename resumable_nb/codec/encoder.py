@@ -1,0 +1,340 @@
+"""The writing half: one pickle stream, large buffers beside it, and no silent loss."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import gc
+import io
+import pickle
+import random
+import sys
+import types
+import weakref
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import cloudpickle
+
+from resumable_nb.codec import rebuild
+from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
+
+OUT_OF_BAND_BYTES: Final = 64 << 10
+"""Buffers from this size on stay out of the stream."""
+
+LONG_ROW_BYTES: Final = 1 << 20
+"""Rows of a 2-D block from this size on are chunked one by one, so that a changed column changes its chunks only."""
+
+Reduced = Any
+Handler = Callable[["Encoder", Any], Reduced]
+
+_VIEWS: Final = {type({}.keys()): "keys", type({}.values()): "values", type({}.items()): "items"}
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfBand:
+    """A large buffer: its bytes, how long a row is, and whether its owner was read-only."""
+
+    raw: memoryview
+    row_bytes: int
+    readonly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """``refs`` are the definitions that the stream names: ``name@digest`` to the function or class.
+
+    ``kinds`` are the types of all objects that were not written by the pickler's own fast ways.
+    """
+
+    stream: bytes
+    buffers: tuple[OutOfBand, ...]
+    refs: dict[str, object]
+    kinds: frozenset[type]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Which arrays of a value look into the same memory: ``id()`` of the array to the memory's address range.
+
+    ``roots`` is the same for arrays of objects: to the array that owns the elements.
+    """
+
+    memory: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    roots: Mapping[int, Any] = field(default_factory=dict)
+
+
+NOTHING_SHARED: Final = Shared()
+
+
+class _Memory:
+    """Address range that several arrays look into; pickled once."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low = low
+        self._bytes = (ctypes.c_ubyte * (high - low)).from_address(low)
+
+    def __reduce__(self) -> Reduced:
+        return rebuild.make_memory, (pickle.PickleBuffer(memoryview(self._bytes).cast("B")),)
+
+
+class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """Writes one stream. Objects in ``own`` are held by value even where they could be named."""
+
+    def __init__(self, definitions: Definitions, own: Collection[object], shared: Shared, *, in_band: bool) -> None:
+        self._file = io.BytesIO()
+        super().__init__(self._file, protocol=5, buffer_callback=None if in_band else self._take)
+        self.buffers: list[OutOfBand] = []
+        self.refs: dict[str, object] = {}
+        self.kinds: set[type] = set()
+        self._definitions = definitions
+        self._own = frozenset(map(id, own))
+        self._shared = shared
+        self._memories: dict[tuple[int, int], _Memory] = {}
+        self._cells: dict[int, types.CellType] = {}
+        self._sources: dict[str, tuple[str, str] | None] = {}
+
+    def encode(self, value: Any) -> Encoded:
+        # Not cloudpickle's own dump, which hides a RecursionError: the codec has a deeper stack for it.
+        pickle.Pickler.dump(self, value)
+        return Encoded(self._file.getvalue(), tuple(self.buffers), self.refs, frozenset(self.kinds))
+
+    def _take(self, buffer: pickle.PickleBuffer) -> bool:
+        view = memoryview(buffer)
+        if view.nbytes < OUT_OF_BAND_BYTES:
+            return True
+        row = view.nbytes
+        if view.ndim == 2 and view.c_contiguous and view.shape and view.shape[0] > 1:
+            each = view.nbytes // view.shape[0]
+            row = each if each >= LONG_ROW_BYTES else row
+        self.buffers.append(OutOfBand(buffer.raw(), row, view.readonly))
+        return False
+
+    def reducer_override(self, thing: Any) -> Reduced:
+        kind = type(thing)
+        self.kinds.add(kind)
+        if kind is types.FunctionType:
+            return self._function(thing)
+        if issubclass(kind, type):
+            return self._class(thing)
+        handler = _handler(kind)
+        if handler is not None:
+            return handler(self, thing)
+        return NotImplemented
+
+    # --- functions and classes
+
+    def _reference(self, thing: object) -> tuple[tuple[str, str] | tuple[()], bool]:
+        """The key of a definition (empty: it has none), and whether the stream is to hold it all the same."""
+        key = self._definitions.reference(thing)
+        if key is None:
+            return (), True
+        if id(thing) in self._own:
+            return key, True
+        self.refs["@".join(key)] = thing
+        return key, False
+
+    def _function(self, function: types.FunctionType) -> Reduced:
+        usual = super().reducer_override(function)
+        if usual is NotImplemented:
+            return usual
+        key, held = self._reference(function)
+        if not held:
+            return rebuild.make_reference, key
+        module = self._definitions.globals_of(function)
+        if module is None:
+            return usual
+        cells = function.__closure__ or ()
+        self._cells.update((id(cell), cell) for cell in cells)
+        state = {
+            "cells": [(cell, cell.cell_contents) for cell in cells if is_filled(cell)],
+            "dict": dict(function.__dict__),
+            "source": self._source(function.__code__),
+            "modules": [each.__name__ for each in usual[2][1]["_cloudpickle_submodules"]],
+            "__defaults__": function.__defaults__,
+            "__kwdefaults__": function.__kwdefaults__,
+            "__qualname__": function.__qualname__,
+            "__module__": function.__module__,
+            "__doc__": function.__doc__,
+            "__annotations__": function.__annotations__,
+        }
+        if sys.version_info >= (3, 12):
+            state["__type_params__"] = function.__type_params__
+        args = (key, function.__code__, module, function.__name__, function.__closure__)
+        return rebuild.make_function, args, state, None, None, rebuild.set_function
+
+    def _source(self, code: types.CodeType) -> tuple[str, str] | None:
+        if code.co_filename not in self._sources:  # one tuple a file: the stream then holds the text once
+            self._sources[code.co_filename] = rebuild.source_of(code)
+        return self._sources[code.co_filename]
+
+    def _class(self, kind: type) -> Reduced:
+        usual = super().reducer_override(kind)
+        if usual is NotImplemented or len(usual) < 6:
+            return usual
+        key, held = self._reference(kind)
+        if not held:
+            return rebuild.make_reference, key
+        make, args, state, _, _, setter = usual
+        # cloudpickle's tracker finds the living class by a random number: here that would overwrite its attributes.
+        tracker = len(args) - 2
+        args = (key, make, *args[:tracker], None, *args[tracker + 1 :])
+        return rebuild.make_class, args, (setter, state), None, None, rebuild.set_class
+
+    # --- what pickle or cloudpickle would change without a word
+
+    def _code(self, code: types.CodeType) -> Reduced:
+        make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+        at = args.index("<dynamic-code>")
+        return make, (*args[:at], code.co_filename, *args[at + 1 :])
+
+    def _cell(self, cell: types.CellType) -> Reduced:
+        # The functions that close over it fill it: inside a function's arguments a cycle could not be written.
+        return (rebuild.make_cell, ()) if id(cell) in self._cells else NotImplemented
+
+    def _file_like(self, file: Any) -> Reduced:
+        for name in ("stdout", "stderr", "stdin"):
+            if file is getattr(sys, name):
+                return getattr, (sys, name)
+        raise pickle.PicklingError(f"cannot pickle open file {getattr(file, 'name', file)!r}")
+
+    def _memoryview(self, view: memoryview) -> Reduced:
+        raise pickle.PicklingError("cannot pickle 'memoryview' object")
+
+    def _cached(self, function: Any) -> Reduced:
+        if importable(function):
+            return function.__qualname__
+        key, held = self._reference(function)
+        if not held:
+            return rebuild.make_reference, key
+        state = {name: value for name, value in vars(function).items() if name != "__wrapped__"}
+        return rebuild.make_cached, (function.__wrapped__, function.cache_parameters()), state
+
+    def _cached_property(self, found: functools.cached_property[Any]) -> Reduced:
+        state = {key: value for key, value in vars(found).items() if key not in ("func", "lock")}
+        return functools.cached_property, (found.func,), state
+
+    def _dict_view(self, view: Any) -> Reduced:
+        return rebuild.make_view, (gc.get_referents(view)[0], _VIEWS[type(view)])
+
+    def _weak_dict(self, found: Any) -> Reduced:
+        return rebuild.make_weak, (type(found).__name__, dict(found.items()))
+
+    def _random(self, generator: random.Random) -> Reduced:
+        hidden = getattr(random, "_inst", None)
+        return (getattr, (random, "_inst")) if generator is hidden else NotImplemented
+
+    def _random_state(self, generator: Any) -> Reduced:
+        module = sys.modules.get("numpy.random.mtrand")
+        hidden = getattr(module, "_rand", None)
+        return (getattr, (module, "_rand")) if generator is hidden else NotImplemented
+
+    # --- arrays
+
+    def _array(self, array: Any) -> Reduced:
+        numpy = sys.modules["numpy"]
+        if (root := self._shared.roots.get(id(array))) is not None and root is not array:
+            offset = _address(array) - _address(root)
+            return rebuild.make_object_view, (root, offset, array.shape, array.strides)
+        if extent := self._shared.memory.get(id(array)):
+            if extent not in self._memories:
+                self._memories[extent] = _Memory(*extent)
+            memory = self._memories[extent]
+            offset = _address(array) - memory.low
+            return rebuild.make_array, (
+                memory, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
+            )  # fmt: skip
+        if not array.flags.writeable and type(array) is numpy.ndarray and not _goes_out(array):
+            copy = array.copy(order="K")
+            return rebuild.make_readonly, (copy,)
+        return NotImplemented
+
+    def _memmap(self, array: Any) -> Reduced:
+        base = array
+        while type(base.base) is type(array):
+            base = base.base
+        if array.filename is None or getattr(base, "_mmap", None) is None or base.mode == "c":
+            return self._array(array)
+        if base is not array:
+            offset = _address(array) - _address(base)
+            return rebuild.make_array, (
+                base, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
+            )  # fmt: skip
+        if base.mode != "r":
+            base.flush()
+        mode = "r+" if base.mode == "w+" else base.mode
+        order = "C" if base.flags.c_contiguous else "F"
+        return rebuild.make_memmap, (str(base.filename), base.dtype, mode, base.offset, base.shape, order)
+
+    def _arrow(self, array: Any) -> Reduced:
+        types_ = sys.modules["pyarrow"].types
+        if array.offset or types_.is_nested(array.type) or types_.is_dictionary(array.type):
+            return NotImplemented
+        if type(array.type) is not sys.modules["pyarrow"].DataType:
+            return NotImplemented
+        buffers = [None if each is None else pickle.PickleBuffer(each) for each in array.buffers()]
+        return rebuild.make_arrow, (array.type, len(array), buffers, array.null_count, 0)
+
+
+_SENTINELS: Final[dict[type, str]] = {
+    type(found): name
+    for name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY")
+    if (found := getattr(dataclasses, name, None)) is not None
+}
+
+_HANDLERS: Final[dict[type, Handler | None]] = {
+    types.CodeType: Encoder._code,
+    types.CellType: Encoder._cell,
+    memoryview: Encoder._memoryview,
+    CachedFunction: Encoder._cached,
+    functools.cached_property: Encoder._cached_property,
+    weakref.WeakKeyDictionary: Encoder._weak_dict,
+    weakref.WeakValueDictionary: Encoder._weak_dict,
+    random.Random: Encoder._random,
+    io.BytesIO: None,
+    io.StringIO: None,
+    **dict.fromkeys(_VIEWS, Encoder._dict_view),
+    **{kind: (lambda _, thing: _SENTINELS[type(thing)]) for kind in _SENTINELS},
+}
+
+
+def _handler(kind: type) -> Handler | None:
+    """How objects of this type are reduced; None: in the usual way."""
+    try:
+        return _HANDLERS[kind]
+    except KeyError:
+        found = _HANDLERS[kind] = _classify(kind)
+        return found
+
+
+def _classify(kind: type) -> Handler | None:
+    numpy = sys.modules.get("numpy")
+    if issubclass(kind, io.IOBase) and kind.__reduce_ex__ is io.IOBase.__reduce_ex__:
+        return Encoder._file_like
+    if numpy is not None and issubclass(kind, numpy.memmap):
+        return Encoder._memmap
+    if numpy is not None and issubclass(kind, numpy.ndarray):
+        return Encoder._array
+    if numpy is not None and "mtrand" in kind.__module__ and kind.__name__ == "RandomState":
+        return Encoder._random_state
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and issubclass(kind, arrow.Array):
+        return Encoder._arrow
+    return None
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _goes_out(array: Any) -> bool:
+    """Whether numpy hands the array to the pickler as a buffer, which keeps whether it can be written."""
+    if not (array.flags.c_contiguous or array.flags.f_contiguous) or array.dtype.hasobject:
+        return False
+    try:
+        memoryview(array)
+    except (ValueError, BufferError):
+        return False
+    return True

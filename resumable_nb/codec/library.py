@@ -1,0 +1,79 @@
+"""What the names of functions and classes in a stream mean: the living one, one made earlier, or its definition."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from resumable_nb.codec.definitions import Definitions, is_definition
+from resumable_nb.model import MISSING, Missing
+
+Fetch = Callable[[str], "bytes | Missing"]
+"""Key of a definition (``name@digest``) to the stream that holds it."""
+
+
+class Shelf:
+    """The library of one namespace. What it builds it keeps, so that all streams share one function or class.
+
+    ``load`` brings a variable back that is pending, and says whether it did; ``build`` reads a definition's stream.
+    """
+
+    trial = False
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        build: Callable[[bytes], Any],
+        fetch: Fetch,
+        load: Callable[[str], bool],
+        former: Callable[[str], object],
+    ) -> None:
+        self._definitions = definitions
+        self._build = build
+        self._fetch = fetch
+        self._load = load
+        self._former = former
+        self._built: dict[tuple[str, str], Any] = {}
+        self._lock = threading.RLock()
+
+    def resolve(self, name: str, digest: str) -> Any:
+        with self._lock:
+            found = self.adopt(name, digest)
+            if found is MISSING and self._load(name.partition(".")[0]):
+                found = self.adopt(name, digest)
+            if found is MISSING:
+                found = self._built.get((name, digest), MISSING)
+            if found is MISSING:
+                stream = self._fetch(f"{name}@{digest}")
+                if not isinstance(stream, Missing):
+                    found = self._built[name, digest] = self._build(stream)
+            return found
+
+    def adopt(self, name: str, digest: str) -> Any:
+        for found in (self._definitions.find(name), self._former(name)):
+            if found is not MISSING and is_definition(found) and self._definitions.reference(found) == (name, digest):
+                return found
+        return MISSING
+
+    def register(self, name: str, digest: str, thing: Any) -> None:
+        self._built[name, digest] = thing
+
+
+class Trial:
+    """Reading back what was just written: every name means the object that it was written for."""
+
+    trial = True
+
+    def __init__(self, definitions: Definitions, refs: Mapping[str, object]) -> None:
+        self._definitions = definitions
+        self._refs = refs
+
+    def resolve(self, name: str, digest: str) -> Any:
+        return self._refs.get(f"{name}@{digest}", MISSING)
+
+    def adopt(self, name: str, digest: str) -> Any:
+        return self._definitions.find(name)
+
+    def register(self, name: str, digest: str, thing: Any) -> None:
+        """Nothing is kept."""

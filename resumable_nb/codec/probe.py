@@ -1,0 +1,93 @@
+"""Where in a value is the object that cannot be written?"""
+
+from __future__ import annotations
+
+import copyreg
+import types
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+from resumable_nb.codec.definitions import is_filled
+from resumable_nb.codec.encoder import Encoder
+
+FINDABLE: Final = 1_000_000
+"""How many objects are looked at in search of a path."""
+
+
+def opaque(kind: str, identity: int) -> None:
+    """What stands in a stream for an object that cannot be written. Such a stream is compared, never read."""
+
+
+class Probe(Encoder):
+    """An encoder that goes on after a failure, and notes it in ``offenders``: object and error."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.offenders: list[tuple[Any, Exception]] = []
+
+    def reducer_override(self, thing: Any) -> Any:
+        kind = type(thing)
+        try:
+            reduced = super().reducer_override(thing)
+            if reduced is not NotImplemented or issubclass(kind, type) or kind is types.FunctionType:
+                return reduced
+            reducer = self.dispatch_table.get(kind) or copyreg.dispatch_table.get(kind)
+            reduced = reducer(thing) if reducer is not None else thing.__reduce_ex__(5)
+        except RecursionError:
+            raise
+        except Exception as error:
+            self.offenders.append((thing, error))
+            return opaque, (kind.__qualname__, id(thing))
+        return reduced
+
+
+def offender(value: Any, offenders: list[tuple[Any, Exception]]) -> tuple[str, Exception]:
+    """The shortest path from ``value`` to one of the offenders, and its error. The path of a top-level key is the key."""
+    bad = {id(thing): error for thing, error in offenders}
+    seen = {id(value)}
+    queue: deque[tuple[Any, str]] = deque([(value, "")])
+    while queue and len(seen) < FINDABLE:
+        thing, path = queue.popleft()
+        if id(thing) in bad:
+            return path, bad[id(thing)]
+        for label, child in _children(thing):
+            if id(child) not in seen:
+                seen.add(id(child))
+                queue.append((child, path + label))
+    return "", offenders[0][1]
+
+
+def _children(thing: Any) -> Iterator[tuple[str, Any]]:
+    """What ``thing`` holds, each with how a user would write the way there."""
+    match thing:
+        case dict():
+            yield from ((f"[{key!r}]", value) for key, value in list(thing.items()))
+            yield from ((" key", key) for key in list(thing))
+        case list() | tuple():
+            yield from ((f"[{i}]", each) for i, each in enumerate(thing))
+        case set() | frozenset():
+            yield from ((" element", each) for each in thing)
+        case types.FunctionType():
+            names = thing.__code__.co_freevars
+            cells = zip(names, thing.__closure__ or (), strict=True)
+            yield from ((f" closure {name}", cell.cell_contents) for name, cell in cells if is_filled(cell))
+            yield from ((f" default {i}", each) for i, each in enumerate(thing.__defaults__ or ()))
+            yield from ((f".{name}", each) for name, each in vars(thing).items())
+        case types.MethodType():
+            yield ".__self__", thing.__self__
+            yield ".__func__", thing.__func__
+    if not isinstance(thing, type | types.ModuleType | types.FunctionType):
+        yield from ((f".{name}", each) for name, each in getattr(thing, "__dict__", {}).items())
+        for kind in type(thing).__mro__:
+            for name in _slots(kind):
+                if hasattr(thing, name):
+                    yield f".{name}", getattr(thing, name)
+    for name in ("func", "args", "keywords", "default_factory"):  # partial, defaultdict
+        if type(thing).__module__ in ("functools", "collections") and hasattr(thing, name):
+            yield f".{name}", getattr(thing, name)
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)

@@ -1,0 +1,225 @@
+"""The reading half: what the streams call to make functions, classes and views again.
+
+A stream names the functions of this module; ``Decoder.find_class`` answers with its own methods where they need to know
+the live namespace. The names are part of the format: streams in stores hold them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import importlib
+import io
+import linecache
+import pickle
+import types
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from resumable_nb.errors import NotSaved
+from resumable_nb.model import MISSING
+
+
+class Library(Protocol):
+    """What a stream's names of functions and classes mean."""
+
+    @property
+    def trial(self) -> bool:
+        """The stream is read to see whether it can be: nothing living may change."""
+
+    def resolve(self, name: str, digest: str) -> Any:
+        """The function or class, or ``MISSING``."""
+
+    def adopt(self, name: str, digest: str) -> Any:
+        """The living class that a held one continues, or ``MISSING``."""
+
+    def register(self, name: str, digest: str, thing: Any) -> None:
+        """A held function or class exists now, still empty: names of it in its own content lead to it."""
+
+
+_OWN: Final = __name__
+
+
+class Decoder(pickle.Unpickler):
+    """Reads one stream, once."""
+
+    def __init__(
+        self, stream: bytes | memoryview, buffers: Sequence[Any], live: dict[str, Any], library: Library
+    ) -> None:
+        super().__init__(io.BytesIO(stream), buffers=buffers)
+        self._live = live
+        self._library = library
+        self._adopted: set[int] = set()
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == _OWN and name in _BOUND:
+            return getattr(self, name)
+        return super().find_class(module, name)
+
+    def make_reference(self, name: str, digest: str) -> Any:
+        found = self._library.resolve(name, digest)
+        if found is MISSING:
+            raise NotSaved(f"the definition of {name} is not in the store", name=name)
+        return found
+
+    def make_function(
+        self,
+        key: tuple[str, str],
+        code: types.CodeType,
+        module: str,
+        name: str,
+        cells: tuple[types.CellType, ...] | None,
+    ) -> types.FunctionType:
+        space = vars(importlib.import_module(module)) if module else self._live
+        function = types.FunctionType(code, space, name, None, cells)
+        if key:
+            self._library.register(*key, function)
+        return function
+
+    def make_class(self, key: tuple[str, str], make: Callable[..., type], *args: Any) -> type:
+        found = self._library.adopt(*key) if key else MISSING
+        if isinstance(found, type):
+            self._adopted.add(id(found))
+            return found
+        kind = make(*args)
+        if key:
+            self._library.register(*key, kind)
+        return kind
+
+    def set_class(self, kind: type, how: tuple[Callable[[type, Any], None], tuple[dict[str, Any], Any]]) -> None:
+        setter, state = how
+        if id(kind) not in self._adopted:
+            setter(kind, state)
+        elif not self._library.trial:
+            for name, value in state[0].items():
+                # Only data: the living class has the same functions, and others may hold them.
+                if not name.startswith("__") and name != "_abc_impl" and not _is_behaviour(value):
+                    setattr(kind, name, value)
+
+
+_BOUND: Final = frozenset({"make_reference", "make_function", "make_class", "set_class"})
+
+
+def _is_behaviour(value: object) -> bool:
+    kinds = (types.FunctionType, type, staticmethod, classmethod, property, functools.cached_property)
+    return isinstance(value, kinds) or hasattr(type(value), "__set_name__")
+
+
+def make_reference(*_: Any) -> Any:
+    raise _foreign()
+
+
+def make_function(*_: Any) -> Any:
+    raise _foreign()
+
+
+def make_class(*_: Any) -> Any:
+    raise _foreign()
+
+
+def set_class(*_: Any) -> None:
+    raise _foreign()
+
+
+def _foreign() -> pickle.UnpicklingError:
+    return pickle.UnpicklingError("this stream can be read by resumable_nb.codec.Codec only")
+
+
+def set_function(function: types.FunctionType, state: dict[str, Any]) -> None:
+    for cell, content in state.pop("cells"):
+        cell.cell_contents = content
+    function.__dict__.update(state.pop("dict"))
+    source = state.pop("source")
+    if source is not None:
+        keep_source(*source)
+    for submodule in state.pop("modules"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(submodule)
+    for name, value in state.items():
+        setattr(function, name, value)
+
+
+def make_cell() -> types.CellType:
+    return types.CellType()
+
+
+def make_cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Any:
+    """An empty cache round the function: what it held can be computed again."""
+    return functools.lru_cache(**parameters)(function)
+
+
+def make_view(mapping: Any, method: str) -> Any:
+    return getattr(mapping, method)()
+
+
+def make_weak(kind: str, items: dict[Any, Any]) -> Any:
+    return getattr(weakref, kind)(items)
+
+
+def make_memory(buffer: Any) -> Any:
+    """The memory that several arrays look into."""
+    return buffer
+
+
+def make_array(memory: Any, offset: int, dtype: Any, shape: Any, strides: Any, kind: Any, writeable: bool) -> Any:
+    import numpy
+
+    array = numpy.ndarray(shape, dtype, buffer=memory, offset=offset, strides=strides)
+    if kind is not numpy.ndarray:
+        array = array.view(kind)
+    array.flags.writeable = writeable
+    return array
+
+
+def make_object_view(base: Any, offset: int, shape: Any, strides: Any) -> Any:
+    import numpy
+
+    return numpy.ndarray(shape, base.dtype, buffer=base, offset=offset, strides=strides)
+
+
+def make_readonly(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+def make_memmap(path: str, dtype: Any, mode: str, offset: int, shape: Any, order: str) -> Any:
+    import numpy
+
+    return numpy.memmap(path, dtype=dtype, mode=mode, offset=offset, shape=shape, order=order)  # type: ignore[call-overload]  # the mode was read from a memmap
+
+
+def make_arrow(kind: Any, length: int, buffers: Sequence[Any], nulls: int, offset: int) -> Any:
+    import pyarrow
+
+    held = [None if each is None else pyarrow.py_buffer(each) for each in buffers]
+    return pyarrow.Array.from_buffers(kind, length, held, nulls, offset)
+
+
+def keep_source(filename: str, text: str) -> None:
+    """Let ``inspect.getsource`` and tracebacks find the text of a cell that another kernel ran."""
+    if filename not in linecache.cache and not Path(filename).exists():
+        # Without a modification time the entry counts as loaded by a loader, and is never checked against the disk.
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+
+
+def source_of(code: types.CodeType) -> tuple[str, str] | None:
+    """File name and text of the cell that the code comes from; None for code of a real file, or without source."""
+    entry = linecache.cache.get(code.co_filename)
+    if entry is None or len(entry) == 1 or Path(code.co_filename).exists():
+        return None
+    return code.co_filename, "".join(entry[2])
+
+
+@contextlib.contextmanager
+def collector_off() -> Iterator[None]:
+    """Making many objects at once triggers the garbage collector over and over, for nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,225 @@
+"""The two ways to carry out what a call's course asks for: in this thread, or in this task.
+
+A *course* is a generator that decides and journals; it yields each action that takes time, and is sent its outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, assert_never
+
+from resumable_nb.errors import UsageError
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A function, or a whole call, has this value."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """It raised. ``timed_out``: it was given up after ``timeout_s``."""
+
+    error: BaseException
+    timed_out: bool = False
+
+
+Outcome = Returned | Raised
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A call that is being made now, in some thread or task of this process."""
+
+    thread: int = field(default_factory=threading.get_ident)
+    landed: concurrent.futures.Future[None] = field(default_factory=concurrent.futures.Future)
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """Run a user's function; the answer is its outcome."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    key: Key
+    text: str
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until an identical call that is under way has ended."""
+
+    flight: Flight
+    key: Key
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait before the next try."""
+
+    seconds: float
+
+
+Action = Invoke | Wait | Pause
+Course = Generator[Action, Outcome, Outcome]
+
+DONE: Final = Returned(None)
+
+_making: contextvars.ContextVar[frozenset[Key]] = contextvars.ContextVar("resumable_nb_making", default=frozenset())
+
+
+def inside_a_tool() -> bool:
+    """Whether a tool's function is being executed here."""
+    return bool(_making.get())
+
+
+def drive(course: Course, sleep: Callable[[float], None] = time.sleep) -> Outcome:
+    """Carry out a course in this thread."""
+    # Closed here and now, because a traceback that the shell keeps would keep the course, and its flight, open.
+    with contextlib.closing(course):
+        try:
+            action = next(course)
+            while True:
+                action = course.send(_perform(action, sleep))
+        except StopIteration as stop:
+            return _outcome(stop)
+
+
+async def drive_async(course: Course, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Outcome:
+    """Carry out a course in this task."""
+    with contextlib.closing(course):
+        try:
+            action = next(course)
+            while True:
+                action = course.send(await _perform_async(action, sleep))
+        except StopIteration as stop:
+            return _outcome(stop)
+
+
+def _outcome(stop: StopIteration) -> Outcome:
+    outcome: Outcome = stop.value
+    return outcome
+
+
+def _perform(action: Action, sleep: Callable[[float], None]) -> Outcome:
+    match action:
+        case Invoke(timeout_s=None):
+            return _run(action)
+        case Invoke():
+            return _run_in_thread(action)
+        case Wait(flight=flight, key=key):
+            # Whoever waits for a flight of its own thread waits for ever: a call inside itself, or an async twin.
+            if key in _making.get() or (flight.thread == threading.get_ident() and not flight.landed.done()):
+                raise _inside_itself(action)
+            flight.landed.result()
+            return DONE
+        case Pause(seconds):
+            sleep(seconds)
+            return DONE
+        case _:
+            assert_never(action)
+
+
+async def _perform_async(action: Action, sleep: Callable[[float], Awaitable[None]]) -> Outcome:
+    match action:
+        case Invoke():
+            return await _run_async(action)
+        case Wait(flight=flight, key=key):
+            if key in _making.get():
+                raise _inside_itself(action)
+            await _landing(flight)
+            return DONE
+        case Pause(seconds):
+            await sleep(seconds)
+            return DONE
+        case _:
+            assert_never(action)
+
+
+async def _landing(flight: Flight) -> None:
+    """Wait for a flight of any thread. Not ``wrap_future``: cancelling the waiter must not touch the flight."""
+    loop = asyncio.get_running_loop()
+    landed = loop.create_future()
+
+    def wake() -> None:
+        if not landed.done():
+            landed.set_result(None)
+
+    def tell(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(wake)
+
+    flight.landed.add_done_callback(tell)
+    await landed
+
+
+def _inside_itself(action: Wait) -> UsageError:
+    return UsageError(f"{action.text} is called while the same call waits for it to return: give it another argument")
+
+
+def _run(action: Invoke) -> Outcome:
+    token = _making.set(_making.get() | {action.key})
+    try:
+        value = action.function(*action.args, **action.kwargs)
+    except BaseException as error:
+        return Raised(_from_user(error))
+    finally:
+        _making.reset(token)
+    if inspect.iscoroutine(value):
+        value.close()
+        return Raised(UsageError(f"{action.text} returned a coroutine, so nothing was done: @tool goes on `async def`"))
+    return Returned(value)
+
+
+def _run_in_thread(action: Invoke) -> Outcome:
+    """With a time limit. Nothing can stop the thread: the caller goes on, and the outcome is unknown."""
+    result: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
+    context = contextvars.copy_context()
+    thread = threading.Thread(
+        target=lambda: result.set_result(context.run(_run, action)), name="resumable-tool", daemon=True
+    )
+    try:
+        thread.start()
+        done, _ = concurrent.futures.wait([result], action.timeout_s)
+    except BaseException as error:
+        return Raised(error)
+    return result.result() if done else _too_late(action)
+
+
+async def _run_async(action: Invoke) -> Outcome:
+    token = _making.set(_making.get() | {action.key})
+    limit = None if action.timeout_s is None else asyncio.timeout(action.timeout_s)
+    try:
+        async with limit or contextlib.nullcontext():
+            value = action.function(*action.args, **action.kwargs)
+            return Returned(await value if inspect.isawaitable(value) else value)
+    except BaseException as error:
+        late = isinstance(error, TimeoutError) and limit is not None and limit.expired()
+        return _too_late(action) if late else Raised(_from_user(error))
+    finally:
+        with contextlib.suppress(ValueError):  # closed in another context than it was started in
+            _making.reset(token)
+
+
+def _too_late(action: Invoke) -> Raised:
+    return Raised(TimeoutError(f"no answer within {action.timeout_s:g} s"), timed_out=True)
+
+
+def _from_user(error: BaseException) -> BaseException:
+    """The error without our own frame on top of its traceback."""
+    return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)

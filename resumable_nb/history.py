@@ -1,0 +1,102 @@
+"""Records as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from resumable_nb.model import CallRecord, RunRecord, StepRecord
+
+_UTC = "datetime64[ns, UTC]"
+
+
+def _frame(rows: list[dict[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+    """A frame with exactly these columns and types, also when there are no rows."""
+    frame = pd.DataFrame(rows, columns=list(columns))
+    for name, dtype in columns.items():
+        if dtype == _UTC:
+            frame[name] = pd.to_datetime(frame[name], unit="s", utc=True).astype(_UTC)
+        elif dtype:
+            frame[name] = frame[name].astype(dtype)
+    return frame
+
+
+def history(
+    calls: Iterable[CallRecord], value: Callable[[CallRecord], Any], in_doubt: Callable[[CallRecord], bool]
+) -> pd.DataFrame:
+    """Tool calls in the order in which they started, one a row, indexed by call id.
+
+    ``status`` is done, failed, running or in doubt; ``started`` and ``ended`` are UTC; ``duration_s`` is in seconds;
+    ``value`` is the recorded result (``None`` where there is none).
+    """
+    columns = {
+        "call": "", "tool": "", "step": "", "status": "", "arguments": "", "value": "", "error": "", "attempts": "int64",
+        "started": _UTC, "ended": _UTC, "duration_s": "float64", "idempotency_key": "", "resolved": "", "run": "",
+    }  # fmt: skip
+    rows = []
+    for call in sorted(calls, key=lambda c: c.started_at):
+        status = call.status if call.status != "intent" else "in doubt" if in_doubt(call) else "running"
+        rows.append(
+            {
+                "call": call.id,
+                "tool": call.tool,
+                "step": call.step,
+                "status": status,
+                "arguments": dict(call.arguments),
+                "value": value(call),
+                "error": call.error or call.doubt,
+                "attempts": max(1, len(call.attempts)),
+                "started": call.started_at,
+                "ended": call.ended_at,
+                "duration_s": None if call.ended_at is None else call.ended_at - call.started_at,
+                "idempotency_key": call.idempotency_key,
+                "resolved": call.resolved,
+                "run": call.run,
+            }
+        )
+    return _frame(rows, columns).set_index("call")
+
+
+def steps(records: Iterable[StepRecord], calls: Mapping[str, int]) -> pd.DataFrame:
+    """Steps in the order in which they last started, one a row, indexed by step id. ``size_bytes``: what was written."""
+    columns = {
+        "step": "", "status": "", "version": "int64", "why": "", "started": _UTC, "duration_s": "float64",
+        "calls": "int64", "variables": "int64", "unsaved": "", "size_bytes": "int64", "error": "", "run": "",
+    }  # fmt: skip
+    rows = [
+        {
+            "step": record.id,
+            "status": record.status,
+            "version": record.version,
+            "why": record.why,
+            "started": record.started_at,
+            "duration_s": record.duration_s,
+            "calls": calls.get(record.id, 0),
+            "variables": len(record.saved_names),
+            "unsaved": dict(record.unsaved),
+            "size_bytes": record.size_bytes,
+            "error": record.error,
+            "run": record.run,
+        }
+        for record in sorted(records, key=lambda r: r.started_at)
+    ]
+    return _frame(rows, columns).set_index("step")
+
+
+def runs(records: Iterable[RunRecord], alive: Callable[[RunRecord], bool]) -> pd.DataFrame:
+    """Processes that worked on the task, oldest first, indexed by run id. ``ended`` is how: open, closed, died."""
+    columns = {"run": "", "ended": "", "pid": "int64", "host": "", "started": _UTC, "stopped": _UTC}
+    rows = [
+        {
+            "run": record.id,
+            "ended": "closed" if record.ended_at is not None else "open" if alive(record) else "died",
+            "pid": record.pid,
+            "host": record.host,
+            "started": record.started_at,
+            "stopped": record.ended_at,
+        }
+        for record in sorted(records, key=lambda r: r.id)
+    ]
+    return _frame(rows, columns).set_index("run")

@@ -1,0 +1,207 @@
+"""The life of a cell: marked as text, rewritten as a tree, entered by its first statement, left when IPython is done."""
+
+from __future__ import annotations
+
+import ast
+import html
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from resumable_nb import block, plan, scope, session
+from resumable_nb.errors import ResumableError, UsageError
+from resumable_nb.magics import blocks, rewrite
+from resumable_nb.magics.options import cell_options
+from resumable_nb.model import MISSING, digest, step_path
+from resumable_nb.output import Recorder, replay
+from resumable_nb.runner import Execution, StepSpec
+from resumable_nb.source import Body, analyse
+from resumable_nb.task import clock_time, duration, plural
+
+RESULT_NAMES = {"_", "__", "___", "Out"}
+
+
+@dataclass(slots=True)
+class Cell:
+    """One execution of a cell."""
+
+    text: str
+    before: dict[str, int]
+    """Names and identities when it started."""
+    body: Body | None = None
+    """Of a ``%%resumable`` cell, once it was parsed."""
+    execution: Execution | None = None
+    recorder: Recorder | None = None
+    problem: ResumableError | None = None
+    """Met where nothing can be raised; the cell raises it as its first act."""
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What is hung into one IPython shell. All of it acts in the main thread alone: subshells fire the events too."""
+
+    shell: Any
+    cell: Cell | None = None
+    _main: threading.Thread = field(default_factory=threading.main_thread)
+
+    def install(self) -> None:
+        self.shell.input_transformers_cleanup.append(self.mark)
+        self.shell.ast_transformers.append(self)
+        self.shell.events.register("pre_run_cell", self.pre_run_cell)
+        self.shell.events.register("post_run_cell", self.post_run_cell)
+        session.set_shell(self)
+
+    def uninstall(self) -> None:
+        self.shell.input_transformers_cleanup.remove(self.mark)
+        self.shell.ast_transformers.remove(self)
+        self.shell.events.unregister("pre_run_cell", self.pre_run_cell)
+        self.shell.events.unregister("post_run_cell", self.post_run_cell)
+        session.set_shell(None)
+
+    def mark(self, lines: list[str]) -> list[str]:
+        return rewrite.mark(lines)
+
+    def pre_run_cell(self, info: Any) -> None:
+        if threading.current_thread() is not self._main:
+            return
+        scope.reset()
+        text = info.raw_cell or ""
+        self.cell = Cell(text, {name: id(value) for name, value in self.shell.user_ns.items()})
+        message = rewrite.misplaced(text)
+        if message:
+            self.cell.problem = UsageError(message)
+        elif not rewrite.is_marked(text) and session.is_open():
+            try:
+                self._bring_back(text)
+            except ResumableError as error:
+                self.cell.problem = error
+        session.set_problem(self.cell.problem)
+
+    def visit(self, tree: ast.Module) -> ast.Module:
+        """IPython's hook for syntax trees. A transformer that raises is thrown out: so the cell raises it instead."""
+        cell = self.cell
+        if cell is None:
+            return tree
+        if cell.problem is not None:
+            return rewrite.raising(tree, f"{_SESSION}.raise_problem()")
+        if rewrite.is_entered(tree):
+            cell.body = analyse(rewrite.body_of(tree), transform=self.shell.transform_cell)
+            tree = rewrite.CellRewriter(f"{_SESSION}.cell_pending()", self.shell.ast_node_interactivity).rewrite(tree)
+        return blocks.BlockRewriter(block.register).rewrite(tree)
+
+    def enter(self, line: str) -> None:
+        """Begin the step of the running cell: the line magic that its first line was turned into."""
+        cell = self.cell
+        if cell is None or cell.body is None:
+            raise UsageError("%%resumable has to be the first line of a cell")
+        name, options = cell_options(line)
+        current = session.current()
+        spec = StepSpec(step_path("", name, 0), name, "cell", cell.body, cell.text, options, current.base)
+        current.specs[spec.id] = spec
+        execution = current.runner.enter(spec, current.space)
+        cell.execution = execution
+        session.set_cell(execution)
+        self.announce(execution)
+        if execution.pending:
+            cell.recorder = self.record()
+        else:
+            self.replay(execution.outputs)
+            self._remember_result(current)
+
+    def _remember_result(self, current: session.Session) -> None:
+        """``Out[n]`` and ``_`` of a skipped cell are what they were."""
+        value = current.snapshots.result(current.space)
+        if value is MISSING:
+            return
+        shell, count = self.shell, self.shell.execution_count
+        shell.user_ns["_oh"][count] = shell.user_ns[f"_{count}"] = value
+        hook = shell.displayhook
+        hook._, hook.__, hook.___ = value, hook._, hook.__
+        shell.push({"_": hook._, "__": hook.__, "___": hook.___}, interactive=False)
+
+    def post_run_cell(self, result: Any) -> None:
+        if threading.current_thread() is not self._main or self.cell is None:
+            return
+        cell, self.cell = self.cell, None
+        outputs = cell.recorder.stop() if cell.recorder is not None else []
+        session.set_cell(None)
+        if cell.execution is not None:
+            try:
+                self._leave(cell.execution, result, outputs)
+            except ResumableError as error:
+                result.error_in_exec = error
+                self.shell.showtraceback((type(error), error, error.__traceback__))
+        self._trace_origins(cell)
+
+    def _leave(self, execution: Execution, result: Any, outputs: list[dict[str, Any]]) -> None:
+        error: BaseException | None
+        if result is None:  # ipykernel gives none for a cell that was cancelled
+            error = KeyboardInterrupt("the cell was cancelled")
+        else:
+            error = result.error_before_exec or result.error_in_exec
+        current = session.current()
+        value = MISSING if result is None or result.result is None else result.result
+        record = current.runner.leave(execution, current.space, error=error, result=value, outputs=outputs)
+        if record.unsaved and execution.pending and not execution.spec.options.quiet and error is None:
+            names = "; ".join(f"{name} ({why})" for name, why in sorted(record.unsaved.items()))
+            self.say(f"! {record.name}: not saved: {names[:400]}. The step will be replayed in a new kernel.")
+
+    def _trace_origins(self, cell: Cell) -> None:
+        """Remember which code made a variable: what has no content of its own counts by its origin."""
+        if not session.is_open():
+            return
+        origins = session.current().provenance
+        mark = digest((cell.body.normal if cell.body else cell.text).encode())
+        for name, value in self.shell.user_ns.items():
+            if cell.before.get(name) != id(value):
+                origins[name] = mark
+
+    def _bring_back(self, text: str) -> None:
+        """Load the variables that a plain cell can reach, before it runs."""
+        current = session.current()
+        if not current.snapshots.pending():
+            return
+        try:
+            body = analyse(ast.parse(self.shell.transform_cell(text)), transform=self.shell.transform_cell)
+        except SyntaxError:
+            return
+        current.load(body)
+
+    def announce(self, execution: Execution) -> None:
+        """One quiet line about what becomes of the step; none for a first run."""
+        spec, decision = execution.spec, execution.decision
+        if spec.options.quiet:
+            return
+        match decision:
+            case plan.Skip(record):
+                self.say(
+                    f"✓ {spec.name}: restored {plural(len(record.saved_names), 'variable')} from "
+                    f"{clock_time(record.ended_at or record.started_at)}, {duration(record.duration_s)} saved"
+                )
+            case plan.Continue(why=why):
+                calls = session.current().journal.calls(spec.id)
+                done = sum(call.status == "done" for call in calls)
+                known = f"; {plural(done, 'tool call')} recorded" if done else ""
+                self.say(f"↻ {spec.name}: {why}{known}")
+            case plan.Run(version=version, why=why) if version > 1:
+                self.say(f"● {spec.name}: runs again: {why}")
+
+    def record(self) -> Recorder:
+        recorder = Recorder(self.shell)
+        recorder.start()
+        return recorder
+
+    def replay(self, outputs: list[dict[str, Any]]) -> None:
+        replay(self.shell, outputs)
+
+    def say(self, text: str) -> None:
+        """Show one line that is ours, and is not recorded as the cell's output."""
+        with Recorder.paused():
+            self.shell.display_pub.publish(
+                {"text/plain": text, "text/html": f'<small style="opacity:.75">{html.escape(text)}</small>'},
+                metadata={"resumable_nb": "message"},
+            )
+
+
+_SESSION = "__import__('resumable_nb.session', fromlist=['session'])"
+

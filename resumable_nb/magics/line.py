@@ -1,0 +1,82 @@
+"""``%resumable``: one subcommand, one Session call, one rendering."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from resumable_nb import session
+from resumable_nb.errors import UsageError
+from resumable_nb.magics.options import line_parser, words
+
+_STEP: list[tuple[tuple[str, ...], dict[str, Any]]] = [(("step",), {})]
+COMMANDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
+    "status": [],
+    "task": [(("name",), {}), (("--store",), {})],
+    "history": [],
+    "steps": [],
+    "runs": [],
+    "why": _STEP,
+    "rerun": _STEP,
+    "restore": [*_STEP, (("--version",), {"type": int})],
+    "resolve": [
+        (("call",), {}),
+        (("outcome",), {"choices": ["happened", "not-happened"]}),
+        (("value",), {"nargs": "*"}),
+    ],
+    "complete": [],
+    "forget": [(("--yes",), {"action": "store_true"})],
+}
+_PARSER = line_parser(COMMANDS)
+
+
+def resumable(line: str) -> Any:
+    """Look at the task and steer it: ``%resumable`` alone is a summary.
+
+    task NAME [--store FOLDER] | status | history | steps | runs | why STEP | rerun STEP | restore STEP [--version N] |
+    resolve CALL happened|not-happened [value as JSON] | complete | forget --yes
+    """
+    raw = words(line, "%resumable")
+    parsed = _PARSER.parse_args(raw)
+    if parsed.command == "task":
+        return session.task(parsed.name, store=parsed.store)
+    task = session.task()
+    match parsed.command:
+        case None | "status":
+            print(task.summary())
+        case "history":
+            return task.history()
+        case "steps":
+            return task.steps()
+        case "runs":
+            return task.runs()
+        case "why":
+            print(task.why(parsed.step))
+        case "rerun":
+            task.rerun(parsed.step)
+            print(f"{parsed.step}: runs again the next time its cell is executed")
+        case "restore":
+            names = task.restore(parsed.step, parsed.version)
+            print(f"{parsed.step}: restored {', '.join(names) or 'no variables'}")
+        case "resolve":
+            _resolve(task, parsed.call, parsed.outcome, line.partition(parsed.outcome)[2].strip())
+        case "complete":
+            task.complete()
+            print(task)
+        case "forget":
+            if not parsed.yes:
+                raise UsageError(f"forget deletes all steps and calls of task {task.name!r}: %resumable forget --yes")
+            session.current().forget()
+            print(f"{task.name}: forgotten; the next run starts anew")
+    return None
+
+
+def _resolve(task: session.Task, call: str, outcome: str, text: str) -> None:
+    if outcome == "not-happened" and text:
+        raise UsageError(f"%resumable resolve {call} not-happened: takes no value")
+    try:
+        value = json.loads(text) if text else None
+    except json.JSONDecodeError as error:
+        raise UsageError(f"%resumable resolve {call} happened {text}: the value is not JSON: {error}") from None
+    record = task.resolve(call, outcome == "happened", value)
+    print(f"{record.tool} {record.id}: {'recorded as happened' if outcome == 'happened' else 'may be called again'}")

@@ -1,0 +1,150 @@
+"""Large buffers to chunks in a pack and back. A chunk that some pack holds already is not written again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
+
+import msgspec
+from blake3 import blake3
+
+from resumable_nb.errors import Corrupt
+from resumable_nb.model import Buffer, Extent, Missing
+
+CHUNK_BYTES: Final = 8 << 20
+ROW: Final = "chunk/"
+"""Prefix of the rows that say where a chunk lies."""
+
+
+class Writer(Protocol):
+    """The part of a pack's writer that is used here."""
+
+    def append(self, data: memoryview, digest: str) -> Extent: ...
+    def seal(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Packs(Protocol):
+    """The part of a store that is used here."""
+
+    def get(self, key: str) -> bytes | Missing: ...
+    def new_pack(self) -> Any: ...
+    def packs(self) -> Iterator[str]: ...
+    def map_pack(self, pack: str, offset: int, size_bytes: int) -> memoryview: ...
+    def read_pack(self, pack: str, offset: int, into: memoryview) -> None: ...
+
+
+def digest(data: bytes | memoryview) -> str:
+    """The name of a chunk or stream."""
+    return blake3(data).hexdigest()
+
+
+def chunks(raw: memoryview, row_bytes: int) -> Iterator[memoryview]:
+    """Pieces of at most ``CHUNK_BYTES`` that begin anew at each row: an unchanged row has unchanged chunks."""
+    for row in range(0, raw.nbytes, row_bytes):
+        end = min(row + row_bytes, raw.nbytes)
+        for start in range(row, end, CHUNK_BYTES):
+            yield raw[start : min(start + CHUNK_BYTES, end)]
+
+
+def chunk_digests(raw: memoryview, row_bytes: int) -> tuple[str, ...]:
+    return tuple(digest(chunk) for chunk in chunks(raw, row_bytes))
+
+
+class PackBuilder:
+    """Puts buffers into one new pack, which is made when the first chunk needs it.
+
+    ``rows`` are to be committed with the record that names the extents. ``tell`` hears of ``pack_begun``,
+    ``pack_written`` and ``pack_synced``.
+    """
+
+    def __init__(self, store: Packs, tell: Callable[[str], None]) -> None:
+        self._store = store
+        self._tell = tell
+        self._pack: Writer | None = None
+        self._there: frozenset[str] | None = None
+        self._held: list[object] = []
+        self._placed: dict[str, Extent] = {}
+        self.rows: dict[str, bytes] = {}
+        self.size_bytes = 0
+
+    def add(self, raw: memoryview, row_bytes: int, digests: tuple[str, ...], *, readonly: bool = False) -> Buffer:
+        """Place a buffer; ``digests`` are those of its chunks. It must stay unchanged until ``seal``."""
+        self._held.append(raw)
+        pieces = zip(chunks(raw, row_bytes), digests, strict=True)
+        return Buffer(raw.nbytes, readonly, tuple(self._place(chunk, name) for chunk, name in pieces))
+
+    def _place(self, chunk: memoryview, name: str) -> Extent:
+        found = self._placed.get(name) or self._known(name)
+        if found is None:
+            if self._pack is None:
+                self._tell("step.pack_begun")
+                self._pack = self._store.new_pack()
+            found = self._pack.append(chunk, name)
+            self.rows[ROW + name] = msgspec.json.encode(found)
+            self.size_bytes += chunk.nbytes
+        self._placed[name] = found
+        return found
+
+    def _known(self, name: str) -> Extent | None:
+        row = self._store.get(ROW + name)
+        if isinstance(row, Missing):
+            return None
+        extent = msgspec.json.decode(row, type=Extent)
+        if self._there is None:
+            self._there = frozenset(self._store.packs())
+        # The row of a collected pack would be a promise that nobody keeps.
+        return extent if extent.pack in self._there else None
+
+    def seal(self) -> None:
+        """Make all of it durable."""
+        if self._pack is not None:
+            self._tell("step.pack_written")
+            self._pack.seal()
+            self._tell("step.pack_synced")
+        self._held.clear()
+
+    def abort(self) -> None:
+        if self._pack is not None:
+            self._pack.abort()
+
+
+def load(store: Packs, buffer: Buffer, *, verify: bool = False) -> memoryview:
+    """A buffer's bytes, writable and private: a copy-on-write map where they lie in one piece, else a copy.
+
+    Raises ``Corrupt`` for bytes that are not what was written; those of a map are checked with ``verify`` only.
+    """
+    view = _mapped(store, buffer)
+    if view is None:
+        view = memoryview(bytearray(buffer.size_bytes))
+        start = 0
+        for extent in buffer.extents:
+            store.read_pack(extent.pack, extent.offset, view[start : start + extent.size_bytes])
+            start += extent.size_bytes
+        verify = True
+    if verify:
+        check(view, buffer.extents)
+    return view.toreadonly() if buffer.readonly else view
+
+
+def check(view: memoryview, extents: tuple[Extent, ...]) -> None:
+    start = 0
+    for extent in extents:
+        if digest(view[start : start + extent.size_bytes]) != extent.digest:
+            raise Corrupt(
+                f"pack {extent.pack} does not hold at {extent.offset} what was written; run `resumable doctor`, "
+                "and run the step again with --rerun",
+                pack=extent.pack,
+            )
+        start += extent.size_bytes
+
+
+def _mapped(store: Packs, buffer: Buffer) -> memoryview | None:
+    if not buffer.extents:
+        return None
+    first = end = buffer.extents[0]
+    for extent in buffer.extents[1:]:
+        if extent.pack != end.pack or extent.offset != end.offset + end.size_bytes:
+            return None
+        end = extent
+    return store.map_pack(first.pack, first.offset, buffer.size_bytes)

@@ -1,0 +1,129 @@
+"""Short, redacted text for values that are shown: never an error, never a secret, never a long text built."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+LIMIT: Final = 200
+"""Characters of a preview."""
+
+HIDDEN: Final = "•••"
+
+_WORDS = (
+    "token|password|passwd|passphrase|secret|authorization|auth|credentials?|cookies?"
+    "|api[_-]?key|private[_-]?key|access[_-]?key"
+)
+_NAME = re.compile(rf"(?:^|[_-])(?:{_WORDS})(?:$|[_-])", re.IGNORECASE)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+# What the repr of a foreign class, a URL or a header may hold: `token='…'`, `"api_key": "…"`, `?token=…`, `u:p@host`.
+_SPOKEN = re.compile(
+    rf"""(?P<name>(?<![a-z0-9])(?:[a-z0-9]+[_-])*(?:{_WORDS})(?:[_-][a-z0-9]+)*["']?\s*[=:]\s*)"""
+    r"""(?P<value>(?:[brfu]{0,2})"(?:[^"\\]|\\.)*(?:"|$)|(?:[brfu]{0,2})'(?:[^'\\]|\\.)*(?:'|$)|[^\s,;&)}\]]+)""",
+    re.IGNORECASE,
+)
+_SCHEME = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{4,}", re.IGNORECASE)
+_USERINFO = re.compile(r"(?<=://)[^/\s:@'\"]*:[^@/\s'\"]+@")
+
+_SHAPED = frozenset({"numpy", "pandas", "polars", "pyarrow", "scipy", "torch", "xarray"})
+
+
+def is_secret(name: str) -> bool:
+    """Whether a parameter, key or attribute of that name holds a secret: ``api_key``, ``dbPassword``."""
+    return _NAME.search(_CAMEL.sub("_", name)) is not None
+
+
+def scrub(text: str, secrets: Collection[str] = ()) -> str:
+    """``text`` without the given secrets, and without what is spelled like one."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    text = _USERINFO.sub(f"{HIDDEN}@", text)
+    text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
+    return _SPOKEN.sub(lambda match: match["name"] + HIDDEN, text)
+
+
+def cut(text: str, limit: int = LIMIT) -> str:
+    """At most ``limit`` characters, the last one ``…`` where something is missing."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def preview(value: object, secrets: Collection[str] = ()) -> str:
+    """One line, at most ``LIMIT`` characters."""
+    try:
+        text = _short.repr(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return cut(scrub(" ".join(text.split()), secrets))
+
+
+def secrets_in(value: object, *, secret: bool = False) -> frozenset[str]:
+    """The texts that would give a secret away where they turn up in a message.
+
+    ``secret``: all of ``value`` is one; else what lies in it under a secret's name, as key or as attribute.
+    """
+    found: set[str] = set()
+    todo: list[tuple[object, bool]] = [(value, secret)]
+    for _ in range(1000):  # an argument may be large, and cyclic
+        if not todo:
+            break
+        each, hide = todo.pop()
+        if isinstance(each, (str, bytes)):
+            text = each if isinstance(each, str) else each.decode("utf-8", "replace")
+            # Also without a scheme: "Bearer x" may be cited as "x".
+            found |= {part for part in (text, text.rpartition(" ")[2]) if hide and len(part) >= 4}
+        elif isinstance(each, Mapping):
+            todo.extend((inner, hide or (isinstance(key, str) and is_secret(key))) for key, inner in each.items())
+        elif isinstance(each, (list, tuple, set, frozenset)):
+            todo.extend((inner, hide) for inner in each)
+        else:
+            own = getattr(each, "__dict__", None) or {}
+            todo.extend((inner, True) for name, inner in own.items() if is_secret(name))
+    return frozenset(found)
+
+
+class _Short(reprlib.Repr):
+    """``repr`` that stops early: what is not shown is not built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxarray = 8
+        self.maxstring = self.maxother = LIMIT
+        self.maxlong = 40
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if not x:
+            return "{}"
+        if level <= 0:
+            return "{…}"
+        shown = []
+        for index, (key, value) in enumerate(x.items()):
+            if index == self.maxdict:
+                shown.append("…")
+                break
+            hide = isinstance(key, str) and is_secret(key)
+            shown.append(f"{self.repr1(key, level - 1)}: {HIDDEN if hide else self.repr1(value, level - 1)}")
+        return "{" + ", ".join(shown) + "}"
+
+    def repr_bytes(self, x: bytes, _level: int) -> str:
+        return repr(x[: self.maxstring]) + ("…" if len(x) > self.maxstring else "")
+
+    repr_bytearray = repr_bytes
+
+    def repr_int(self, x: int, _level: int) -> str:
+        return repr(x) if x.bit_length() < 4096 else f"<int of {x.bit_length()} bits>"
+
+    def repr_instance(self, x: object, _level: int) -> str:
+        kind = type(x)
+        if kind.__module__.partition(".")[0] in _SHAPED and (shape := getattr(x, "shape", None)):
+            return f"<{kind.__name__} {' × '.join(map(str, shape))}>"
+        try:
+            return cut(repr(x), self.maxother)
+        except Exception:
+            return f"<{kind.__name__}>"
+
+
+_short = _Short()

@@ -1,0 +1,298 @@
+"""The whole flow of a step on one page: look up, decide, restore or run, capture, commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, assert_never
+
+import msgspec
+
+from resumable_nb import output, plan, scope
+from resumable_nb.events import Bus
+from resumable_nb.fingerprint import Lookup, describe, step_key
+from resumable_nb.journal import Journal
+from resumable_nb.lease import Lease
+from resumable_nb.model import (
+    MISSING,
+    Change,
+    Missing,
+    StepKey,
+    StepKind,
+    StepOptions,
+    StepRecord,
+    digest,
+)
+from resumable_nb.randomness import random_state, set_random_state
+from resumable_nb.snapshot import Before, Namespace, Restored, Snapshots
+from resumable_nb.source import Body
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpec:
+    """A step as the user wrote it, before anything is decided."""
+
+    id: str
+    name: str
+    kind: StepKind
+    body: Body
+    text: str
+    options: StepOptions
+    base: Path
+    """Folder that ``--files`` and ``--makes`` are relative to."""
+
+
+@dataclass(slots=True, eq=False)
+class Execution:
+    """One execution of a step, from ``Runner.enter`` to ``Runner.leave``."""
+
+    spec: StepSpec
+    decision: plan.StepDecision
+    record: StepRecord
+    key: StepKey
+    scope: scope.StepScope
+    restored: Restored | None = None
+    result: Any = None
+    """What the skipped body of a block had returned."""
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    """What a skipped step had shown."""
+    before: Before | None = None
+    entry: scope.Entry | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether the body has to run."""
+        return not isinstance(self.decision, plan.Skip)
+
+
+class Runner:
+    """Runs steps against one journal. Knows nothing of notebooks: who executes the body is the caller's affair.
+
+    ``lookup`` gives the variables of a namespace to ``step_key``; ``run`` is this process's run id.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        snapshots: Snapshots,
+        bus: Bus,
+        *,
+        lease: Lease,
+        run: str,
+        lookup: Callable[[Namespace], Lookup],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._journal = journal
+        self._snapshots = snapshots
+        self._bus = bus
+        self._lease = lease
+        self._run = run
+        self._lookup = lookup
+        self._clock = clock
+        self._monotonic = time.monotonic
+        self._started_s: dict[str, float] = {}
+
+    def key(self, spec: StepSpec, space: Namespace) -> StepKey:
+        """What the step's result depends on, now."""
+        return step_key(spec.body, self._lookup(space), spec.options, spec.base)
+
+    def enter(self, spec: StepSpec, space: Namespace, *, replay: str = "") -> Execution:
+        """Decide; bring a skipped step's state back; begin any other.
+
+        ``replay`` says why the body has to run even when the step is done (its tool calls answer from the journal).
+        Raises ``TaskBusy``, ``Corrupt``, ``StoreUnavailable`` before the body has run.
+        """
+        self._lease.ensure()
+        recorded = self._journal.step(spec.id)
+        key = self.key(spec, space)
+        decision = plan.decide_step(recorded, key, spec.options, missing_files(spec))
+        if replay and isinstance(decision, plan.Skip):
+            decision = plan.Continue(decision.record, True, replay)
+        match decision:
+            case plan.Skip(record):
+                return self._skip(spec, space, decision, record, key)
+            case plan.Run(version=version, why=why, changes=changes):
+                execution = self._new(spec, space, decision, key, version, why, changes)
+            case plan.Continue(record=record, same_key=same, why=why, changes=changes):
+                execution = self._new(spec, space, decision, key, record.version, why, changes, record, same)
+            case _:
+                assert_never(decision)
+        return execution
+
+    def leave(
+        self,
+        execution: Execution,
+        space: Namespace,
+        *,
+        error: BaseException | None = None,
+        result: Any | Missing = MISSING,
+        outputs: list[dict[str, Any]] | None = None,
+        left: str = "",
+    ) -> StepRecord:
+        """Commit what the body did, or record that it failed. Returns the record as written.
+
+        The record is durable when this returns; an error of the store leaves the step unfinished, not wrong.
+        """
+        if execution.entry is not None:
+            execution.entry.leave()
+        if not execution.pending:
+            return execution.record
+        if error is not None:
+            return self._fail(execution, error)
+        self._bus.emit("step.body_done", execution.spec.id)
+        return self._commit(execution, space, result, outputs or [], left)
+
+    def run(self, spec: StepSpec, space: Namespace, execute: Callable[[], T]) -> T | Missing:
+        """The whole way for a body that is a callable; ``MISSING`` when the step was skipped."""
+        execution = self.enter(spec, space)
+        if not execution.pending:
+            return MISSING
+        try:
+            value = execute()
+        except BaseException as error:
+            self.leave(execution, space, error=error)
+            raise
+        self.leave(execution, space, result=value)
+        return value
+
+    def _skip(
+        self, spec: StepSpec, space: Namespace, decision: plan.Skip, record: StepRecord, key: StepKey
+    ) -> Execution:
+        restored = self._snapshots.restore(space, record.manifest)
+        result = self._snapshots.result(space) if record.left == "return" else None
+        outputs = output.decode(self._journal.blob(record.output)) if record.output else []
+        self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
+        return Execution(spec, decision, record, key, scope.StepScope(spec.id), restored, result, outputs)
+
+    def _new(
+        self,
+        spec: StepSpec,
+        space: Namespace,
+        decision: plan.StepDecision,
+        key: StepKey,
+        version: int,
+        why: str,
+        changes: tuple[Change, ...],
+        earlier: StepRecord | Missing = MISSING,
+        same_key: bool = False,
+    ) -> Execution:
+        self._snapshots.materialise(space, self._snapshots.reach(space, spec.body))
+        rows: dict[str, bytes] = {}
+        if earlier is not MISSING and same_key and earlier.random:
+            set_random_state(self._journal.blob(earlier.random))
+            random_blob = earlier.random
+        else:
+            random_blob, rows = self._journal.blob_row(random_state())
+        lookup = self._lookup(space)
+        record = StepRecord(
+            id=spec.id,
+            name=spec.name,
+            kind=spec.kind,
+            version=version,
+            status="running",
+            key=key,
+            run=self._run,
+            why=why,
+            changes=changes,
+            previews={name: describe(name, lookup) for name in key.inputs},
+            started_at=self._clock(),
+            text=spec.text,
+            random=random_blob,
+        )
+        self._bus.emit("step.begin", spec.id)
+        self._journal.begin_step(record, rows)
+        self._bus.emit("step.begun", spec.id, why=why)
+        self._started_s[spec.id] = self._monotonic()
+        inner = scope.StepScope(
+            spec.id,
+            version=version,
+            key=digest(msgspec.json.encode(key)),
+            continuing=isinstance(decision, plan.Continue),
+            same_key=same_key,
+        )
+        execution = Execution(spec, decision, record, key, inner)
+        execution.before = self._snapshots.begin(space, spec.body)
+        execution.entry = scope.Entry(inner)
+        return execution
+
+    def _duration_s(self, spec: StepSpec) -> float:
+        return self._monotonic() - self._started_s.pop(spec.id, self._monotonic())
+
+    def _fail(self, execution: Execution, error: BaseException) -> StepRecord:
+        text = f"{type(error).__name__}: {error}"
+        record = msgspec.structs.replace(
+            execution.record,
+            status="failed",
+            ended_at=self._clock(),
+            duration_s=self._duration_s(execution.spec),
+            error=text[:500],
+        )
+        self._journal.fail_step(record, [execution.scope.failures[i] for i in _chain(error) & execution.scope.failures.keys()])
+        self._bus.emit("step.failed", record.id, error=record.error)
+        return record
+
+    def _commit(
+        self, execution: Execution, space: Namespace, result: Any | Missing, outputs: list[dict[str, Any]], left: str
+    ) -> StepRecord:
+        spec, options = execution.spec, execution.spec.options
+        assert execution.before is not None
+        capture = self._snapshots.capture(
+            space, execution.before, keep=options.keep, drop=options.drop, result=result
+        )
+        rows = dict(capture.rows)
+        output_blob = ""
+        if options.output and outputs:
+            output_blob, more = self._journal.blob_row(output.encode(outputs))
+            rows |= more
+        record = msgspec.structs.replace(
+            execution.record,
+            status="done",
+            ended_at=self._clock(),
+            duration_s=self._duration_s(spec),
+            after=self._after(execution, space),
+            manifest=capture.manifest_digest,
+            output=output_blob,
+            makes=options.makes,
+            size_bytes=capture.size_bytes,
+            saved_names=capture.saved,
+            unsaved=capture.unsaved,
+            error="",
+            left=left,
+        )
+        self._bus.emit("step.commit", record.id)
+        self._journal.commit_step(record, rows)
+        self._bus.emit("step.committed", record.id, duration_s=record.duration_s, size_bytes=record.size_bytes)
+        return record
+
+    def _after(self, execution: Execution, space: Namespace) -> dict[str, str]:
+        """The parts of the key that the body itself changed: after it, they are no reason to run again."""
+        now = self.key(execution.spec, space)
+        return {
+            f"{change.part} {change.name}": change.new
+            for change in plan.differences(execution.key, now)
+            if change.part in ("input", "function", "file")
+        }
+
+
+def missing_files(spec: StepSpec) -> list[str]:
+    """Artefacts of ``--makes`` that are not there."""
+    return [path for path in spec.options.makes if not (spec.base / path).exists()]
+
+
+def _chain(error: BaseException) -> set[int]:
+    """``id()`` of an exception and of everything that it was raised from, also in groups."""
+    seen: dict[int, BaseException] = {}
+    todo = [error]
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        todo.extend(e for e in (each.__cause__, each.__context__) if e is not None)
+        if isinstance(each, BaseExceptionGroup):
+            todo.extend(each.exceptions)
+    return set(seen)

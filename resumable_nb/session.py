@@ -1,0 +1,332 @@
+"""The composition root: opens store, lease and task, and hands the parts to each other.
+
+Generated code in cells finds what it calls here: ``cell_pending``, ``enter_block``, ``pending``, ``restored``, ``leave``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from resumable_nb import block, tools, track
+from resumable_nb.block import enter_block, leave, pending, restored, step
+from resumable_nb import frame as frames
+from resumable_nb.errors import ResumableError, UsageError
+from resumable_nb.events import Bus, Event
+from resumable_nb.fingerprint import Lookup
+from resumable_nb.journal import Journal
+from resumable_nb.lease import Lease
+from resumable_nb.model import MISSING, Missing
+from resumable_nb.output import Recorder
+from resumable_nb.runner import Execution, Runner, StepSpec
+from resumable_nb.snapshot import Namespace, Snapshots
+from resumable_nb.source import Body
+from resumable_nb.store.base import Store
+from resumable_nb.store.disk import DiskStore
+from resumable_nb.store.seal import user_key
+from resumable_nb.task import Task
+
+STORE_FOLDER = ".resumable"
+
+
+class Variables:
+    """The ``Lookup`` of one namespace: loads what is pending, knows what is clean."""
+
+    def __init__(self, space: Namespace, snapshots: Snapshots, provenance: dict[str, str]) -> None:
+        self._space, self._snapshots, self._provenance = space, snapshots, provenance
+
+    def value(self, name: str) -> object | Missing:
+        if name in self._snapshots.pending() and self._space.lazy:
+            self._snapshots.materialise(self._space, [name])
+        found = self._space.variables.get(name, MISSING)
+        return self._space.live.get(name, MISSING) if found is MISSING else found
+
+    def known(self, name: str) -> str | Missing:
+        return self._snapshots.known(name, self._space)
+
+    def provenance(self, name: str) -> str:
+        return self._provenance.get(name, "")
+
+
+class Shell(Protocol):
+    """Where output is shown: the IPython hooks."""
+
+    def record(self) -> Recorder: ...
+    def replay(self, outputs: list[dict[str, Any]]) -> None: ...
+    def announce(self, execution: Execution) -> None: ...
+
+
+class Session:
+    """One task, open in this process. Opening reads; the first step or tool call takes the lease."""
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        *,
+        live: dict[str, Any],
+        base: Path,
+        notebook: str = "",
+        lazy: bool = False,
+        hidden: Callable[[str], bool] = lambda name: name.startswith("__") and name.endswith("__"),
+        bus: Bus | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = name
+        self.store = store
+        self.base = base
+        self.notebook = notebook
+        self.bus = bus or Bus()
+        self.run = f"{time.time_ns() // 1_000_000:013d}-{uuid.uuid4().hex[:6]}"
+        self.lease = Lease(store, run=self.run, bus=self.bus)
+        self.journal = Journal(store, self.lease, self.bus, clock=clock)
+        self.space = Namespace(live, live, hidden, lazy)
+        self.snapshots = Snapshots(store, self.bus, live)
+        self.provenance: dict[str, str] = {}
+        self.specs: dict[str, StepSpec] = {}
+        self.counts: Counter[str] = Counter()
+        self.saved_s = 0.0
+        self.runner = Runner(
+            self.journal, self.snapshots, self.bus, lease=self.lease, run=self.run, lookup=self.lookup, clock=clock
+        )
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._task_incarnation = ""
+        self.bus.listen(self._on_event)
+
+    def lookup(self, space: Namespace) -> Lookup:
+        return Variables(space, self.snapshots, self.provenance)
+
+    def own(self) -> None:
+        """Take the lease and open the task's record, unless that is done."""
+        with self._lock:
+            self.lease.ensure()
+
+    def desk(self) -> tools.Desk:
+        """What a tool call needs."""
+        self.own()
+        return tools.Desk(
+            journal=self.journal,
+            incarnation=self._incarnation(),
+            run=self.run,
+            key=user_key(),
+            bus=self.bus,
+            clock=self._clock,
+        )
+
+    def _incarnation(self) -> str:
+        if not self._task_incarnation:
+            self._task_incarnation = self.journal.task_or_fail().incarnation
+        return self._task_incarnation
+
+    def keeper(self) -> track.Keeper:
+        """What a loop needs."""
+        return track.Keeper(self.journal, self.snapshots, self.bus, self.space_of, self._clock)
+
+    def space_of(self, frame: FrameType) -> Namespace:
+        """The variables that code in ``frame`` sees: the notebook's own, or a merged copy in a function."""
+        if frame.f_globals is self.space.live and not frames.is_function(frame):
+            return self.space
+        if frame.f_globals is self.space.live:
+            self.snapshots.materialise(self.space, None)
+        return Namespace(
+            {**frame.f_globals, **frames.variables(frame)}, frame.f_globals, self.space.hidden, lazy=False
+        )
+
+    def load(self, body: Body) -> None:
+        """Bring back the pending variables that this code can reach."""
+        self.snapshots.materialise(self.space, self.snapshots.reach(self.space, body))
+
+    def record(self) -> Recorder | None:
+        return _shell[-1].record() if _shell else None
+
+    def replay(self, outputs: list[dict[str, Any]]) -> None:
+        if _shell:
+            _shell[-1].replay(outputs)
+
+    def announce(self, execution: Execution) -> None:
+        if _shell:
+            _shell[-1].announce(execution)
+
+    def forget(self) -> None:
+        """Delete all steps and calls of the task; the next use begins a new incarnation."""
+        self.own()
+        self.journal.forget(self.name, self.notebook)
+        self._task_incarnation = ""
+        self.snapshots.forget_pending(self.snapshots.pending())
+        self.specs.clear()
+
+    def close(self) -> None:
+        """Give the lease back and close the store. The session opens again at the next use."""
+        if self.lease.held:
+            with contextlib.suppress(Exception):  # a store that is gone must not keep a kernel from ending
+                self.journal.end_run(self.run)
+            self.lease.release()
+        self.store.close()
+
+    def _on_event(self, event: Event) -> None:
+        self.counts[event.kind] += 1
+        match event.kind:
+            case "lease.acquired":
+                self.journal.ensure_task(self.name, self.notebook)
+                self.journal.begin_run(
+                    self.run, pid=os.getpid(), host=socket.gethostname(), kernel=os.environ.get("JPY_SESSION_NAME", "")
+                )
+            case "step.skipped":
+                self.saved_s += float(event.facts.get("saved_s", 0.0))
+
+
+_open: list[Session] = []
+_shell: list[Shell] = []
+_cell: list[Execution] = []
+_problem: list[ResumableError] = []
+
+
+def set_shell(shell: Shell | None) -> None:
+    """Say which shell shows and records output; None: there is none."""
+    _shell[:] = [] if shell is None else [shell]
+
+
+def set_cell(execution: Execution | None) -> None:
+    """Say which execution the running cell is; None: it is no step."""
+    _cell[:] = [] if execution is None else [execution]
+
+
+def set_problem(problem: ResumableError | None) -> None:
+    """Say what was met before the running cell began, where nothing could be raised."""
+    _problem[:] = [] if problem is None else [problem]
+
+
+def raise_problem() -> None:
+    """Raise it now. Generated code calls this first."""
+    if _problem:
+        raise _problem.pop()
+
+
+def cell_pending() -> bool:
+    """Whether the body of the running cell has to run. Generated code asks."""
+    return not _cell or _cell[-1].pending
+
+
+def current() -> Session:
+    """The open session; a task without a name is opened under its folder's."""
+    if not _open:
+        open_session()
+    return _open[-1]
+
+
+def is_open() -> bool:
+    return bool(_open)
+
+
+def open_session(
+    name: str | None = None,
+    store: str | os.PathLike[str] | None = None,
+    *,
+    live: dict[str, Any] | None = None,
+    lazy: bool | None = None,
+    hidden: Callable[[str], bool] | None = None,
+) -> Session:
+    """Open a task in this process, in place of the one that was open.
+
+    ``store`` is a folder (default: ``.resumable`` beside the notebook). Raises ``UsageError`` for anything else.
+    """
+    place = _place(live)
+    earlier = _open.pop() if _open else None
+    if earlier is not None:
+        earlier.close()
+        live = earlier.space.live if live is None else live
+        lazy = earlier.space.lazy if lazy is None else lazy
+        hidden = earlier.space.hidden if hidden is None else hidden
+    chosen = name or place.name
+    root = _root(store, place.folder)
+    bus = Bus()
+    session = Session(
+        chosen,
+        DiskStore(root / slug(chosen), bus=bus),
+        live=vars(sys.modules["__main__"]) if live is None else live,
+        base=place.folder,
+        notebook=place.notebook,
+        lazy=bool(lazy),
+        bus=bus,
+        **({} if hidden is None else {"hidden": hidden}),
+    )
+    _open.append(session)
+    return session
+
+
+def close() -> None:
+    """Close the open session, if there is one."""
+    while _open:
+        _open.pop().close()
+
+
+class Place:
+    """Where the code runs: a notebook, else a folder."""
+
+    def __init__(self, folder: Path, name: str, notebook: str) -> None:
+        self.folder, self.name, self.notebook = folder, name, notebook
+
+
+def _place(live: dict[str, Any] | None) -> Place:
+    """The notebook's path as its front end tells it: Jupyter, VS Code, papermill."""
+    told = (
+        os.environ.get("JPY_SESSION_NAME")
+        or (live or {}).get("__vsc_ipynb_file__")
+        or os.environ.get("PAPERMILL_INPUT_PATH")
+    )
+    if told and Path(told).suffix:
+        path = Path(told)
+        folder = path.parent if path.is_absolute() and path.parent.is_dir() else Path.cwd()
+        return Place(folder, path.stem, str(told))
+    return Place(Path.cwd(), Path.cwd().name or "task", "")
+
+
+def slug(name: str) -> str:
+    """A task's folder: its name, with what a file system could stumble over percent-encoded."""
+    if not name.strip() or len(name) > 120:
+        raise UsageError(f"a task's name has 1 to 120 characters, this has {len(name)}: {name[:40]!r}")
+    return quote(name, safe=" ()[]{}=,+-_!'&$~^@").replace(".", "%2E", 1 if name.startswith(".") else 0)
+
+
+def _root(store: str | os.PathLike[str] | None, folder: Path) -> Path:
+    if store is None:
+        return folder / STORE_FOLDER
+    text = os.fspath(store)
+    if "://" in text and not text.startswith("file://"):
+        raise UsageError(f"--store {text.split('://')[0]}://…: there is no such store yet; name a folder")
+    return folder / Path(text.removeprefix("file://")).expanduser()
+
+
+def task(name: str | None = None, *, store: str | os.PathLike[str] | None = None) -> Task:
+    """The open task, or the one of this name, opened (in place of the one that was open)."""
+    if _open and (name is None or name == _open[-1].name) and store is None:
+        return Task(_open[-1])
+    return Task(open_session(name, store))
+
+
+@contextlib.contextmanager
+def opened(name: str, store: str | os.PathLike[str] | None = None, **options: Any) -> Iterator[Session]:
+    """A session for the block; closed at its end."""
+    session = open_session(name, store, **options)
+    try:
+        yield session
+    finally:
+        session.close()
+        _open.remove(session)
+
+
+block.use(current)
+tools.use(lambda: current().desk())
+track.use(lambda: current().keeper())

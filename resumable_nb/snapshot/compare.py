@@ -1,0 +1,86 @@
+"""What did a step's body do to the variables? Nothing that it did may be missed; a false alarm only costs a write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from resumable_nb.groups import Survey, is_atom
+from resumable_nb.model import RESULT
+from resumable_nb.snapshot.space import Before, is_module
+
+Digest = Callable[[Survey, Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``changed`` and ``deleted`` are certain. ``perhaps`` were assigned to, and still are the object they were."""
+
+    changed: frozenset[str]
+    deleted: frozenset[str]
+    perhaps: frozenset[str]
+
+
+def watch(before: Before, survey: Survey, digest: Digest) -> None:
+    """Take the digests of all that the body can reach, with all that shares with it."""
+    watched = survey.extended(before.reached & before.references.keys())
+    for group in {survey.groups[name] for name in watched if name in survey.groups}:
+        watch_group(before, survey, group, digest)
+
+
+def watch_group(before: Before, survey: Survey, group: frozenset[str], digest: Digest) -> None:
+    values = {name: before.references[name] for name in group}
+    mark = digest(survey, values)
+    before.groups |= dict.fromkeys(group, (group, mark))
+    if len(group) > 1:
+        before.alone |= {name: digest(survey, {name: value}) for name, value in values.items()}
+
+
+def difference(
+    before: Before, variables: Mapping[str, Any], survey: Survey, digest: Digest, pending: Collection[str]
+) -> Difference:
+    old = before.references
+    bound = {name for name, value in variables.items() if name not in old or old[name] is not value}
+    deleted = old.keys() - variables.keys() - set(pending)
+    changed = bound | _mutated(before, variables, survey, digest, bound)
+    perhaps = (before.body.writes & variables.keys()) - changed
+    return Difference(frozenset(changed), frozenset(deleted), frozenset(perhaps))
+
+
+def _mutated(
+    before: Before, variables: Mapping[str, Any], survey: Survey, digest: Digest, bound: Collection[str]
+) -> set[str]:
+    found: set[str] = set()
+    names = [name for name in before.groups if name in variables and name not in bound and name in survey.groups]
+    for group in {survey.groups[name] - {RESULT} for name in names}:
+        watched = [name for name in group if name in before.groups and name not in bound]
+        values = {name: variables[name] for name in group}
+        if all(before.groups[name][0] == group for name in group if name in before.groups) and len(watched) == len(group):
+            if before.groups[watched[0]][1] == digest(survey, values):
+                continue
+        if len(watched) == 1 and before.groups[watched[0]][0] == group:
+            found |= set(watched)
+            continue
+        found |= _members(before, watched, values, survey, digest, bound)
+    return found
+
+
+def _members(
+    before: Before, watched: list[str], values: Mapping[str, Any], survey: Survey, digest: Digest, bound: Collection[str]
+) -> set[str]:
+    """Which members of a group that is not as it was have changed themselves?"""
+    found = set()
+    for name in watched:
+        earlier = before.alone.get(name) or before.groups[name][1]
+        if earlier != digest(survey, {name: values[name]}):
+            found.add(name)
+    if found or any(name in bound for name in values):
+        return found
+    # Each is what it was, and together they are not: they share otherwise than before.
+    return {name for name in watched if name in before.reached} or set(watched)
+
+
+def is_variable(value: object) -> bool:
+    """Whether the value can share objects with others."""
+    return not is_module(value) and not is_atom(value)

@@ -1,0 +1,82 @@
+"""Names that are bound to what a module has: they are imported again, never pickled."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import sys
+import types
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from resumable_nb.errors import NotSaved
+from resumable_nb.model import MISSING
+
+_CALLABLES = (types.FunctionType, types.BuiltinFunctionType, type, types.MethodType)
+
+
+def origin(name: str, value: object) -> str:
+    """``package.module`` or ``package.module:attribute`` to import ``value`` from; empty where it is not from a module."""
+    if isinstance(value, types.ModuleType):
+        known = sys.modules.get(value.__name__) is value and value.__name__ != "__main__"
+        return value.__name__ if known else ""
+    if not callable(value) or not (isinstance(value, _CALLABLES) or _is_native(type(value))):
+        return ""
+    for attribute in (getattr(value, "__qualname__", None), name):
+        for module in (getattr(value, "__module__", None), None):
+            found = _in_module(module, attribute, value) if module else _anywhere(attribute, value)
+            if found:
+                return found
+    return ""
+
+
+def _is_native(kind: type) -> bool:
+    """Callables of extension modules (numpy's ufuncs), and cached functions."""
+    return not kind.__flags__ & (1 << 9)  # a static type: made in C
+
+
+def _in_module(module: object, path: object, value: object) -> str:
+    if not isinstance(module, str) or not isinstance(path, str) or module == "__main__":
+        return ""
+    found: object = sys.modules.get(module, MISSING)
+    for part in path.split("."):
+        found = getattr(found, part, MISSING)
+    return f"{module}:{path}" if found is value else ""
+
+
+def _anywhere(name: object, value: object) -> str:
+    """Bound methods of a module's hidden instance (``random.random``) do not say where they are from."""
+    if not isinstance(name, str) or isinstance(value, types.FunctionType):
+        return ""
+    for module_name, module in list(sys.modules.items()):
+        if module_name != "__main__" and getattr(module, "__dict__", {}).get(name, MISSING) is value:
+            return f"{module_name}:{name}"
+    return ""
+
+
+def submodules(variables: Mapping[str, object], before: Collection[str]) -> dict[str, str]:
+    """Modules loaded since ``before`` inside packages that a variable is bound to: ``import a.b`` binds only ``a``.
+
+    Their keys have a dot, which says that nothing is bound.
+    """
+    packages = {value.__name__ for value in variables.values() if isinstance(value, types.ModuleType)}
+    return {
+        name: name
+        for name, module in list(sys.modules.items())
+        if name not in before
+        and module is not None
+        and any(name.startswith(f"{package}.") for package in packages)
+        and not any(part.startswith("_") for part in name.split("."))
+    }
+
+
+def load(where: str) -> Any:
+    """What ``origin`` described. Raises ``NotSaved`` where it cannot be imported any more."""
+    module, _, path = where.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in filter(None, path.split(".")):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise NotSaved(f"{where.replace(':', '.')} cannot be imported again: {error}", path=where) from error
+    return found

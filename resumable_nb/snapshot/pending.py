@@ -1,0 +1,62 @@
+"""Variables that are restored but not loaded yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from resumable_nb.model import MISSING, Group
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """Where a pending variable's value is."""
+
+    group: Group
+    digest: str
+    """Canonical digest, or empty."""
+    former: Any = MISSING
+    """The class or function that the name was bound to: a restored class continues it."""
+
+
+class Pending:
+    """Name to entry; the later one wins. Compared by identity: the same group twice is two loads."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def get(self, name: str) -> Entry | None:
+        return self._entries.get(name)
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._entries)
+
+    def put(self, name: str, entry: Entry) -> None:
+        self._entries[name] = entry
+
+    def forget(self, names: Collection[str]) -> None:
+        for name in names:
+            self._entries.pop(name, None)
+
+    def groups(self, names: Collection[str] | None) -> Iterator[Group]:
+        """The groups that have one of the names still pending (None: any), each once."""
+        seen: set[int] = set()
+        for name, entry in list(self._entries.items()):
+            if (names is None or name in names) and id(entry.group) not in seen:
+                seen.add(id(entry.group))
+                yield entry.group
+
+    def current(self, group: Group) -> dict[str, Entry]:
+        """The names whose value is to come from this group."""
+        return {name: self._entries[name] for name in group.names if self._is_from(name, group)}
+
+    def _is_from(self, name: str, group: Group) -> bool:
+        entry = self._entries.get(name)
+        return entry is not None and entry.group is group

@@ -1,0 +1,95 @@
+"""Which variables can a piece of code reach by name, through the functions and classes of the notebook?"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+from resumable_nb.groups import Holding
+from resumable_nb.source import Body, code_names
+
+_EVERYTHING: Final = frozenset(("globals", "eval", "exec", "locals", "vars", "dir", "__main__"))
+_EVERYTHING_ATTRIBUTES: Final = frozenset(("user_ns", "user_global_ns", "f_globals", "f_locals", "__globals__"))
+
+
+def reach(
+    body: Body,
+    variables: Mapping[str, object],
+    holding: Callable[[str], Holding | None],
+    own_name: Callable[[object], str],
+) -> frozenset[str]:
+    """Names that ``body`` may read or delete, and those that what it finds there may.
+
+    ``holding(name)`` is what a variable holds; ``own_name`` the variable that a class is bound to, or "".
+    """
+    if body.dynamic:
+        return frozenset(variables) | body.reads | body.deletes
+    found: set[str] = set()
+    looked_at: set[int] = set()
+    todo = set(body.reads | body.deletes)
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        held = holding(name)
+        for thing in held.definitions.values() if held is not None else ():
+            if id(thing) in looked_at:
+                continue
+            looked_at.add(id(thing))
+            names, attributes = names_in(thing)
+            if names & _EVERYTHING or attributes & _EVERYTHING_ATTRIBUTES:
+                return frozenset(variables) | found | todo
+            todo |= (names | {own_name(thing)}) - found - {""}
+    return frozenset(found)
+
+
+def names_in(thing: object) -> tuple[frozenset[str], frozenset[str]]:
+    """Global names and attributes that a function's or class's code looks up."""
+    names: set[str] = set()
+    attributes: set[str] = set()
+    for code in codes(thing):
+        globals_, attrs = _code_names(code)
+        names |= globals_
+        attributes |= attrs
+    return frozenset(names), frozenset(attributes)
+
+
+def codes(thing: Any, seen: Collection[int] = ()) -> Iterator[types.CodeType]:
+    """The code of a function, of what it wraps and closes over, or of a class's methods and bases."""
+    if id(thing) in seen:
+        return
+    seen = {*seen, id(thing)}
+    match thing:
+        case types.FunctionType():
+            yield thing.__code__
+            inner: list[Any] = [cell.cell_contents for cell in thing.__closure__ or () if _filled(cell)]
+            inner += [*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values(), *vars(thing).values()]
+        case type() if thing.__module__ in ("builtins", "abc", "typing", "enum"):
+            return
+        case type():
+            inner = [*vars(thing).values(), *thing.__bases__, type(thing)]
+        case staticmethod() | classmethod() | types.MethodType():
+            inner = [thing.__func__]
+        case property():
+            inner = [thing.fget, thing.fset, thing.fdel]
+        case functools.partial() | functools.partialmethod() | functools.cached_property():
+            inner = [thing.func]
+        case _:
+            inner = [getattr(thing, "__wrapped__", None)] if hasattr(type(thing), "__wrapped__") else []
+            inner += [thing.__wrapped__] if "__wrapped__" in getattr(thing, "__dict__", {}) else []
+    for each in inner:
+        yield from codes(each, seen)
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # reading it is the question
+    except ValueError:
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=10_000)
+def _code_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    return code_names(code)

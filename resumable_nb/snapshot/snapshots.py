@@ -1,0 +1,380 @@
+"""``Snapshots``: what a step changed goes into the store, and comes back."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from resumable_nb import randomness
+from resumable_nb.codec import Codec
+from resumable_nb.errors import NoContent, NotSaved
+from resumable_nb.events import Bus
+from resumable_nb.fingerprint import fingerprint
+from resumable_nb.groups import Holding, Survey, Written, is_atom
+from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
+from resumable_nb.pack import PackBuilder
+from resumable_nb.snapshot import compare, imports, writer
+from resumable_nb.snapshot.pending import Entry, Pending
+from resumable_nb.snapshot.reach import reach
+from resumable_nb.snapshot.reader import Reader
+from resumable_nb.snapshot.space import Before, Capture, Namespace, Restored
+from resumable_nb.source import Body
+from resumable_nb.store.base import Store
+
+
+class Snapshots:
+    """One task's snapshots. ``live`` is the notebook's namespace; only there may variables be pending.
+
+    ``verify`` checks mapped buffers against their digests when they are loaded, which reads all of them.
+    """
+
+    def __init__(self, store: Store, bus: Bus, live: dict[str, Any], *, verify: bool = False) -> None:
+        self._store = store
+        self._bus = bus
+        self._reader = Reader(store, verify=verify)
+        self._pending = Pending()
+        self._loading: list[Group] = []
+        self._definitions: dict[str, str] = {}
+        """Where the definitions are that known manifests name: key to blob."""
+        self._held: dict[str, tuple[int, str]] = {}
+        """Variables as they were saved or loaded last: the object's ``id()``, and its canonical digest. The object
+        itself is not kept: a deleted frame has to give its memory back."""
+        self._result: Any | Missing = MISSING
+        self._open: weakref.WeakSet[Before] = weakref.WeakSet()
+        self._lock = threading.RLock()
+        self._codecs: dict[int, Codec] = {}
+        self._live = Namespace(live, live, lambda name: False)
+
+    # --- saving
+
+    def begin(self, space: Namespace, body: Body) -> Before:
+        """Take note of the variables before a body runs."""
+        variables = space.visible()
+        survey = self._survey(space, variables)
+        before = Before(
+            body,
+            variables,
+            self._reach(space, body, survey.holdings.get),
+            random=randomness.random_state(),
+            modules=frozenset(sys.modules),
+        )
+        compare.watch(before, survey, self._digest(space))
+        self._open.add(before)
+        return before
+
+    def capture(
+        self,
+        space: Namespace,
+        before: Before,
+        *,
+        keep: Collection[str] | None = None,
+        drop: Collection[str] = (),
+        result: Any | Missing = MISSING,
+    ) -> Capture:
+        """Save what the body did. The pack, if one is needed, is durable when this returns; the rows are not yet."""
+        with self._lock:
+            self._open.discard(before)
+            variables = space.visible()
+            if space.lazy:
+                self._pending.forget(variables.keys())
+            values = variables if result is MISSING else {**variables, RESULT: result}
+            survey = self._survey(space, values)
+            found = compare.difference(before, variables, survey, self._digest(space), self._pending.names())
+            wanted = (found.changed | found.perhaps) - set(drop)
+            if keep is not None:
+                wanted &= set(keep)
+            seeds = wanted if result is MISSING else wanted | {RESULT}
+            return self._save(
+                space,
+                values,
+                survey,
+                seeds,
+                changed=found.changed,
+                perhaps=found.perhaps,
+                deleted=found.deleted,
+                random=randomness.changed(before.random, randomness.random_state()),
+                modules=imports.submodules(variables, before.modules),
+                allowed=None if keep is None else {*keep, RESULT},
+                drop=drop,
+            )
+
+    def save_names(self, space: Namespace, names: Collection[str]) -> Capture:
+        """Save exactly these variables, as they are now, and the random state."""
+        with self._lock:
+            self.materialise(space, names)
+            chosen = frozenset(names)
+            values = {name: space.variables[name] for name in names}
+            survey = self._survey(space, values)
+            return self._save(
+                space, values, survey, chosen, changed=chosen, random=randomness.random_state(), allowed=chosen
+            )
+
+    def _save(
+        self,
+        space: Namespace,
+        values: Mapping[str, Any],
+        survey: Survey,
+        seeds: Collection[str],
+        *,
+        changed: frozenset[str],
+        perhaps: frozenset[str] = frozenset(),
+        deleted: frozenset[str] = frozenset(),
+        random: bytes = b"",
+        modules: Mapping[str, str] | None = None,
+        allowed: Collection[str] | None = None,
+        drop: Collection[str] = (),
+    ) -> Capture:
+        origins = {name: where for name in seeds if (where := imports.origin(name, values[name]))}
+        groups = [
+            {name: values[name] for name in group if name not in drop and (allowed is None or name in allowed)}
+            for group in {survey.group_of(name) for name in seeds if name not in origins}
+        ]
+        builder = PackBuilder(self._store, lambda kind: self._bus.emit(kind))
+        try:
+            work = writer.Writer(self._codec(space), survey, builder)
+            work.write(sorted(groups, key=sorted))
+            builder.seal()
+        except BaseException:
+            builder.abort()
+            raise
+        names = frozenset(name for group in work.groups for name in group.names)
+        digests = self._canonical({name: values[name] for name in names})
+        for name, digest in digests.items():
+            self._held[name] = (id(values[name]), digest)
+        manifest = Manifest(
+            groups=tuple(work.groups),
+            deleted=tuple(sorted(deleted)),
+            imports=origins | dict(modules or {}),
+            unsaved={name: why for name, why in work.failed.items() if name in changed | perhaps},
+            digests=digests,
+            companions=tuple(sorted(names - changed - perhaps - {RESULT})),
+            perhaps=tuple(sorted(names & perhaps)),
+            random=work.row(random) if random else "",
+            result=RESULT in names,
+        )
+        manifest_digest = work.row(msgspec.json.encode(manifest))
+        for group in work.groups:
+            self._definitions |= group.refs
+        return Capture(
+            manifest_digest,
+            work.rows | builder.rows,
+            work.size_bytes + builder.size_bytes,
+            tuple(sorted((names | origins.keys()) - {RESULT})),
+            manifest.unsaved,
+            changed | deleted,
+            digests,
+        )
+
+    @staticmethod
+    def _canonical(values: Mapping[str, Any]) -> dict[str, str]:
+        found = {}
+        for name, value in sorted(values.items()):
+            try:
+                found[name] = fingerprint(value)
+            except NoContent:
+                continue
+        return found
+
+    # --- restoring
+
+    def restore(self, space: Namespace, manifest_digest: str) -> Restored:
+        """Bring a step's state back; in a lazy namespace the values stay in the store until they are needed.
+
+        Raises ``Corrupt``; ``NotSaved`` where a module or an object does not come back any more.
+        """
+        with self._lock:
+            manifest = self._reader.manifest(manifest_digest)
+            bound = {name: imports.load(where) for name, where in manifest.imports.items() if "." not in name}
+            for name in manifest.imports.keys() - bound.keys():
+                self._import_quietly(name)
+            taken = [(group, self._taken(space, manifest, group)) for group in manifest.groups]
+            names: list[str] = [*bound]
+            for name in (*manifest.deleted, *manifest.unsaved):
+                space.variables.pop(name, None)
+                self._pending.forget([name])
+            space.variables.update(bound)
+            self._pending.forget(bound.keys())
+            for group, chosen in taken:
+                self._definitions |= group.refs
+                names += chosen
+                self._put_off(space, manifest, group, chosen)
+            if not space.lazy:
+                self.materialise(space, names)
+            if manifest.random:
+                randomness.set_random_state(self._reader.blob(manifest.random))
+            return Restored(tuple(sorted(set(names) - {RESULT})), manifest.deleted)
+
+    def restore_now(self, space: Namespace, manifest_digest: str) -> Restored:
+        """As ``restore``, with all values loaded."""
+        restored = self.restore(space, manifest_digest)
+        self.materialise(space, restored.names)
+        return restored
+
+    def _taken(self, space: Namespace, manifest: Manifest, group: Group) -> list[str]:
+        """The names of a group that are to be bound."""
+        certain = [name for name in group.names if name not in manifest.companions and name not in manifest.perhaps]
+        if certain and self._is_there(space, manifest, group):
+            return []
+        return certain + [
+            name
+            for name in group.names
+            if name not in certain and self._may_bind(space, manifest, name, shares=bool(certain))
+        ]
+
+    def _is_there(self, space: Namespace, manifest: Manifest, group: Group) -> bool:
+        """Whether the variables still are the objects that were saved, unchanged: a step run again in a live kernel."""
+        return all(
+            name in manifest.digests
+            and name in space.variables
+            and self._held.get(name) == (id(space.variables[name]), manifest.digests[name])
+            and self._canonical({name: space.variables[name]}).get(name) == manifest.digests[name]
+            for name in group.names
+        )
+
+    def _may_bind(self, space: Namespace, manifest: Manifest, name: str, *, shares: bool) -> bool:
+        digest = manifest.digests.get(name, "")
+        if (entry := self._pending.get(name)) is not None:
+            return bool(digest) and entry.digest == digest
+        if name not in space.variables:
+            return name in manifest.perhaps
+        return shares and self._canonical({name: space.variables[name]}).get(name, "?") == digest
+
+    def _put_off(self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str]) -> None:
+        for name in names:
+            earlier = self._pending.get(name)
+            former = space.variables.pop(name, MISSING if earlier is None else earlier.former)
+            if not isinstance(former, type):
+                former = MISSING
+            self._pending.put(name, Entry(group, manifest.digests.get(name, ""), former))
+
+    @staticmethod
+    def _import_quietly(module: str) -> None:
+        """A submodule that is gone is missed where it is used."""
+        try:
+            imports.load(module)
+        except NotSaved:
+            return
+
+    # --- loading
+
+    def pending(self) -> frozenset[str]:
+        """Names that are restored and not loaded yet."""
+        return self._pending.names() - {RESULT}
+
+    def forget_pending(self, names: Collection[str]) -> None:
+        """These were bound to something else before they were needed."""
+        self._pending.forget(names)
+
+    def materialise(self, space: Namespace, names: Collection[str] | None = None) -> None:
+        """Load pending variables (None: all), each with all that it shares with. Raises ``Corrupt``, ``NotSaved``."""
+        with self._lock:
+            self._pending.forget([name for name in self._pending.names() if name in space.variables])
+            for group in self._pending.groups(names):
+                if not any(each is group for each in self._loading):
+                    self._load(space, group)
+
+    def result(self, space: Namespace) -> Any | Missing:
+        """The value of the last restored cell's last expression; ``MISSING`` where none was saved."""
+        with self._lock:
+            self.materialise(space, [RESULT])
+            return self._result
+
+    def _load(self, space: Namespace, group: Group) -> None:
+        self._loading.append(group)
+        try:
+            values = self._reader.values(self._codec(space), group)
+        finally:
+            self._loading.remove(group)
+        current = self._pending.current(group)
+        for name, entry in current.items():
+            if name == RESULT:
+                self._result = values[name]
+            elif name not in space.variables:
+                space.variables[name] = values[name]
+                self._held[name] = (id(values[name]), entry.digest)
+        self._pending.forget(current)
+        self._tell_open(space, [name for name in current if name in space.variables])
+
+    def _tell_open(self, space: Namespace, names: Collection[str]) -> None:
+        """For a body that is running, what is loaded now was there before."""
+        for before in list(self._open):
+            before.references |= {name: space.variables[name] for name in names}
+            survey = self._survey(space, {name: value for name, value in before.references.items() if name in names})
+            for group in set(survey.groups.values()):
+                compare.watch_group(before, survey, group, self._digest(space))
+
+    def _load_named(self, name: str) -> bool:
+        """A stream that is being read names a function or class that is pending."""
+        entry = self._pending.get(name)
+        if entry is None or any(each is entry.group for each in self._loading):
+            return False
+        self.materialise(self._live, [name])
+        return True
+
+    def _former(self, name: str) -> object:
+        entry = self._pending.get(name)
+        return MISSING if entry is None else entry.former
+
+    def _fetch(self, key: str) -> bytes | Missing:
+        blob = self._definitions.get(key)
+        return MISSING if blob is None else self._reader.blob(blob)
+
+    # --- asking
+
+    def reach(self, space: Namespace, body: Body) -> frozenset[str]:
+        """Names that the code can reach. Loads pending functions on the way: they may reach more."""
+        holdings: dict[str, Holding | None] = {}
+
+        def holding(name: str) -> Holding | None:
+            if name not in holdings:
+                if space.lazy and name in self._pending:
+                    self.materialise(space, [name])
+                value = space.variables.get(name)
+                known = not is_atom(value) and not space.hidden(name)
+                holdings[name] = self._survey(space, {name: value}).holdings.get(name) if known else None
+            return holdings[name]
+
+        return self._reach(space, body, holding) | (self.pending() if body.dynamic else frozenset())
+
+    def known(self, name: str, space: Namespace) -> str | Missing:
+        """The canonical digest of a variable, where it is known without looking into the value."""
+        entry = self._pending.get(name) if space.lazy and name not in space.variables else None
+        if entry is not None:
+            return entry.digest or MISSING
+        return MISSING
+
+    # --- parts
+
+    def _codec(self, space: Namespace) -> Codec:
+        found = self._codecs.get(id(space.live))
+        if found is None:
+            found = Codec(space.live, fetch=self._fetch, load=self._load_named, former=self._former)
+            self._codecs[id(space.live)] = found
+        return found
+
+    def _survey(self, space: Namespace, values: Mapping[str, Any]) -> Survey:
+        definitions = self._codec(space).definitions
+
+        def written(thing: object) -> Written:
+            if definitions.importable(thing):
+                return "imported"
+            return "held" if definitions.reference(thing) is None else "named"
+
+        return Survey({name: value for name, value in values.items() if compare.is_variable(value)}, written, space.live)
+
+    def _digest(self, space: Namespace) -> compare.Digest:
+        codec = self._codec(space)
+        return lambda survey, values: writer.digest(codec, survey, values)
+
+    def _reach(self, space: Namespace, body: Body, holding: Any) -> frozenset[str]:
+        definitions = self._codec(space).definitions
+
+        def own_name(thing: object) -> str:
+            return definitions.own_name(thing) if isinstance(thing, type) else ""
+
+        return reach(body, space.variables, holding, own_name)

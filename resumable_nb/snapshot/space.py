@@ -1,0 +1,74 @@
+"""What goes in and comes out of ``Snapshots``."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from resumable_nb.source import Body
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The variables of a step. ``live`` is what functions defined there have as their globals.
+
+    ``lazy``: variables may be pending here. Only for the notebook's own namespace, where every cell asks first.
+    """
+
+    variables: dict[str, Any]
+    live: dict[str, Any]
+    hidden: Callable[[str], bool]
+    lazy: bool = False
+
+    def visible(self) -> dict[str, Any]:
+        """The user's variables."""
+        return {
+            name: value for name, value in self.variables.items() if name != "__builtins__" and not self.hidden(name)
+        }
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Before:
+    """A namespace before a step's body, to compare with."""
+
+    body: Body
+    references: dict[str, Any]
+    """All visible variables: the objects are kept, so that an address is never taken for another object."""
+    reached: frozenset[str]
+    """What the body can reach by name."""
+    groups: dict[str, tuple[frozenset[str], str]] = field(default_factory=dict)
+    """Of what the body may change in place: its sharing group, and the group's digest."""
+    alone: dict[str, str] = field(default_factory=dict)
+    """Digests of single members of groups with several."""
+    random: bytes = b""
+    modules: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What was saved. ``rows`` are to be committed together with the record that names ``manifest_digest``."""
+
+    manifest_digest: str
+    rows: dict[str, bytes]
+    size_bytes: int
+    """Bytes that were not in the store before."""
+    saved: tuple[str, ...]
+    unsaved: dict[str, str]
+    changed: frozenset[str]
+    """Names that the step created, bound, changed in place or deleted."""
+    digests: dict[str, str]
+    """Canonical digests of what was saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """``names`` are bound, or pending; ``deleted`` are gone."""
+
+    names: tuple[str, ...]
+    deleted: tuple[str, ...]
+
+
+def is_module(value: object) -> bool:
+    return isinstance(value, types.ModuleType)

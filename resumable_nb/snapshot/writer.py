@@ -1,0 +1,148 @@
+"""Sharing groups to streams, chunks and rows: everything that one capture writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from resumable_nb import pack
+from resumable_nb.codec import Codec, Encoded, Shared
+from resumable_nb.errors import NotSaved
+from resumable_nb.groups import Survey
+from resumable_nb.model import Group
+
+INLINE_BYTES: Final = 256 << 10
+"""Streams up to this size are rows; longer ones go into the pack."""
+
+SMALL_BYTES: Final = 32 << 10
+"""Sharing groups up to about this size are written together, up to ``BUNDLE_BYTES``: a row for each would be slow."""
+
+BUNDLE_BYTES: Final = 1 << 20
+
+
+def own_definitions(values: Iterable[object]) -> list[object]:
+    """Classes that are variables of the stream: it holds them, with their state."""
+    return [value for value in values if isinstance(value, type)]
+
+
+def encode(codec: Codec, survey: Survey, values: Mapping[str, Any]) -> Encoded:
+    """Variables that share, as one stream: a dict of name to value. Raises ``NotSaved``."""
+    names = sorted(values)
+    shared = Shared(*survey.shared_memory(names))
+    return codec.encode({name: values[name] for name in names}, own=own_definitions(values.values()), shared=shared)
+
+
+def digest(codec: Codec, survey: Survey, values: Mapping[str, Any]) -> str:
+    """Changes whenever what is saved would; good within one process only."""
+    names = sorted(values)
+    shared = Shared(*survey.shared_memory(names))
+    encoded = codec.digestible(
+        {name: values[name] for name in names}, own=own_definitions(values.values()), shared=shared
+    )
+    parts = [pack.digest(encoded.stream)]
+    for each in encoded.buffers:
+        parts.append(f"{each.readonly} {each.row_bytes}")
+        parts += pack.chunk_digests(each.raw, each.row_bytes)
+    return pack.digest("\n".join(parts).encode())
+
+
+class Writer:
+    """Writes groups. What cannot be saved ends up in ``failed``, and the rest of its group is written without it."""
+
+    def __init__(self, codec: Codec, survey: Survey, builder: pack.PackBuilder) -> None:
+        self._codec = codec
+        self._survey = survey
+        self._builder = builder
+        self.groups: list[Group] = []
+        self.rows: dict[str, bytes] = {}
+        self.failed: dict[str, str] = {}
+        self.size_bytes = 0
+
+    def write(self, groups: Collection[Mapping[str, Any]]) -> None:
+        for bundle in self._bundles(groups):
+            self._write_together(bundle)
+
+    def _bundles(self, groups: Collection[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+        bundles: list[list[Mapping[str, Any]]] = []
+        small: list[Mapping[str, Any]] = []
+        filled = 0
+        for group in groups:
+            size = sum(map(self._size, group, group.values()))
+            if size > SMALL_BYTES:
+                bundles.append([group])
+                continue
+            if filled + size > BUNDLE_BYTES and small:
+                bundles.append(small)
+                small, filled = [], 0
+            small.append(group)
+            filled += size
+        return [*bundles, small] if small else bundles
+
+    def _size(self, name: str, value: Any) -> int:
+        held = self._survey.holdings.get(name)
+        if held is not None:
+            return held.size_bytes
+        return len(value) if isinstance(value, str | bytes) else 64
+
+    def _write_together(self, bundle: list[Mapping[str, Any]]) -> None:
+        values = {name: value for group in bundle for name, value in group.items()}
+        try:
+            self._put(values)
+        except NotSaved as error:
+            if len(bundle) > 1:
+                for group in bundle:
+                    self._write_together([group])
+            elif len(values) == 1:
+                self.failed |= dict.fromkeys(values, self._reason(error))
+            else:
+                self._write_without_offenders(values, error)
+
+    def _write_without_offenders(self, values: dict[str, Any], error: NotSaved) -> None:
+        bad: dict[str, str] = {}
+        for name, value in values.items():
+            try:
+                self._codec.prove(encode(self._codec, self._survey, {name: value}))
+            except NotSaved as own:
+                bad[name] = self._reason(own)
+        if not bad:  # each alone can be written, together they cannot
+            bad = dict.fromkeys(values, self._reason(error))
+        self.failed |= bad
+        rest = {name: value for name, value in values.items() if name not in bad}
+        if rest:
+            self._write_together([rest])
+
+    @staticmethod
+    def _reason(error: NotSaved) -> str:
+        # The stream is a dict of variables: ['model'].conn is how it writes what the user knows as model.conn.
+        text = error.message
+        if text.startswith("['") and (end := text.find("']")) > 0:
+            return text[2:end] + text[end + 2 :]
+        return text
+
+    def _put(self, values: dict[str, Any]) -> None:
+        encoded = encode(self._codec, self._survey, values)
+        self._codec.prove(encoded)
+        refs: dict[str, str] = {}
+        for key, stream in self._codec.definitions_of(encoded.refs).items():
+            refs[key] = self.row(stream)
+        buffers = tuple(
+            self._builder.add(
+                each.raw, each.row_bytes, pack.chunk_digests(each.raw, each.row_bytes), readonly=each.readonly
+            )
+            for each in encoded.buffers
+        )
+        names = tuple(sorted(values))
+        if len(encoded.stream) <= INLINE_BYTES:
+            self.groups.append(Group(names=names, stream=self.row(encoded.stream), buffers=buffers, refs=refs))
+            return
+        view = memoryview(encoded.stream)
+        placed = self._builder.add(view, view.nbytes, pack.chunk_digests(view, view.nbytes))
+        self.groups.append(Group(names=names, stream_extents=placed.extents, buffers=buffers, refs=refs))
+
+    def row(self, data: bytes) -> str:
+        """Put a blob among the rows; returns its name."""
+        name = pack.digest(data)
+        if f"blob/{name}" not in self.rows:
+            self.rows[f"blob/{name}"] = data
+            self.size_bytes += len(data)
+        return name

@@ -1,0 +1,343 @@
+"""A store in one directory: rows in a diskcache database, large buffers in packs beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import msgspec
+
+from resumable_nb.errors import Corrupt, StoreLost, Untrusted, UsageError
+from resumable_nb.events import Bus
+from resumable_nb.model import MISSING, Missing
+from resumable_nb.store.base import IDENTITY, Guard, Read, refuse_identity
+from resumable_nb.store.disk.database import VALUES, Database, ValueDisk, faults
+from resumable_nb.store.disk.fault import fault
+from resumable_nb.store.disk.marker import (
+    Identity,
+    decode_identity,
+    make_directories,
+    new_identity,
+    read_marker,
+    write_marker,
+    write_new,
+)
+from resumable_nb.store.disk.pack import PackFile, Packs
+from resumable_nb.store.disk.reader import DATABASE, Reader, Row, State
+from resumable_nb.store.disk.worker import Worker
+from resumable_nb.store.seal import TAG_BYTES, Seal, sync_directory, user_key
+
+Result = TypeVar("Result")
+
+
+class DiskStore:
+    """The ``Store`` in a directory. The first commit creates it."""
+
+    def __init__(self, path: str | os.PathLike[str], *, key: bytes | None = None, bus: Bus | None = None) -> None:
+        self._path = Path(path).expanduser().absolute()
+        self._bus = bus or Bus()
+        self._seal = None if key is None else Seal(key)
+        self._reader = Reader(self._path)
+        self._values = ValueDisk(str(self._path))
+        self._packs = Packs(self._path / "packs")
+        self._worker = Worker(f"resumable_nb store {self._path.name}")
+        self._gate = threading.RLock()
+        """Held while this process writes, and across a fork."""
+        self._open: list[Database] = []
+        """The database, once something was written; used in the worker's thread only."""
+        self._inode: tuple[int, int] | None = None
+        self._identity: Identity | None = None
+        """Who this store is, once that is known and its seal was checked; of the file in ``_inode``."""
+        self._marked = False
+        weakref.finalize(self, _abandon, self._reader, self._worker, self._open).atexit = False
+        _stores.add(self)
+
+    def __repr__(self) -> str:
+        return f"<DiskStore {self._path}>"
+
+    @property
+    def uri(self) -> str:
+        return str(self._path)
+
+    def exists(self) -> bool:
+        return self._verify()
+
+    def get(self, key: str) -> bytes | Missing:
+        for _, data in self._select(lambda: self._reader.row(key) if key != IDENTITY else []):
+            return self._unseal(key, data)
+        return MISSING
+
+    def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        found = self._select(lambda: self._reader.rows(prefix))
+        return ((key, self._unseal(key, data)) for key, data in found if key != IDENTITY)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        found = self._reader.keys(prefix) if self._verify() else []
+        return (key for key in found if key != IDENTITY)
+
+    def commit(
+        self,
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        *,
+        guard: Guard | None = None,
+        durable: bool = True,
+    ) -> None:
+        def change(database: Database, read: Read) -> None:
+            if guard is not None:
+                guard(read)
+            for key, value in puts.items():
+                self._put(database, key, value)
+            for key in deletes:
+                database.delete(key)
+
+        refuse_identity(*puts, *deletes)
+        self._transact(change, durable=durable)
+
+    def update(self, key: str, change: Callable[[bytes | Missing], bytes], *, durable: bool = True) -> bytes:
+        def replace(database: Database, read: Read) -> bytes:
+            new = change(read(key))
+            self._put(database, key, new)
+            return new
+
+        refuse_identity(key)
+        return self._transact(replace, durable=durable)
+
+    def new_pack(self) -> PackFile:
+        self._verify()
+        try:
+            make_directories(self._path)
+            with contextlib.suppress(FileExistsError):
+                self._packs.directory.mkdir(mode=0o700)
+                sync_directory(self._path)
+        except OSError as error:
+            raise fault(error, self.uri, doing="written") from error
+        return self._packs.new()
+
+    def map_pack(self, pack: str, offset: int, size_bytes: int) -> memoryview:
+        return self._packs.map(pack, offset, size_bytes)
+
+    def read_pack(self, pack: str, offset: int, into: memoryview) -> None:
+        self._packs.read(pack, offset, into)
+
+    def packs(self) -> Iterator[str]:
+        return self._packs.names()
+
+    def remove_pack(self, pack: str) -> None:
+        self._packs.remove(pack)
+
+    def sweep(self) -> int:
+        """Unlink value files that no row names (left by killed writers); returns how many."""
+
+        def orphans(database: Database, read: Read) -> list[Path]:  # noqa: ARG001  # as every change
+            # A durable write, so that no row of an earlier, lost state can name one of the files.
+            database.set(IDENTITY, database.get(IDENTITY))
+            # Nobody else is writing now, and committed rows are all there are.
+            named = self._reader.files()
+            return [path for path in (self._path / VALUES).glob("*.val") if f"{VALUES}/{path.name}" not in named]
+
+        if not self._verify():
+            return 0
+        found = self._transact(orphans, durable=True)
+        for path in found:
+            path.unlink(missing_ok=True)
+        return len(found)
+
+    def trust(self) -> None:
+        """Take what lies here as written by this user: sign every row anew."""
+
+        def sign() -> None:
+            with faults(self.uri, self._open):
+                database = self._connect()
+                with database.transaction(durable=True):
+                    for key in list(database):
+                        self._put(database, key, database.get(key)[TAG_BYTES:])
+                    if (data := database.get(IDENTITY, MISSING)) is MISSING:
+                        self._lost()
+                    old = decode_identity(data[TAG_BYTES:])
+                    self._put(database, IDENTITY, Identity(store=old.store, key=self._sealer().id).encode())
+                self._initialise(database)
+
+        if self._reader.state() is MISSING:
+            raise UsageError(f"there is no store at {self._path}; name the directory that holds {DATABASE}")
+        with self._gate:
+            self._worker.run(sign)
+
+    def close(self) -> None:
+        with self._gate:
+            # Readers first: the last connection to go folds the log into the database.
+            self._reader.close()
+            if self._open:
+                self._worker.run(self._open[0].close)
+            self._worker.stop(_nothing)
+            self._open.clear()
+            self._inode = self._identity = None
+            self._marked = False
+
+    # -- reading
+
+    def _select(self, read: Callable[[], list[Row]]) -> list[tuple[str, bytes]]:
+        if not self._verify():
+            return []
+        rows = read()
+        while True:
+            try:
+                return [(key, self._values.fetch(mode, name, value, False)) for key, mode, name, value in rows]
+            except Corrupt:
+                # A value file may go while its row is replaced; then the row names another one now.
+                again = read()
+                if again == rows:
+                    raise
+                rows = again
+
+    def _unseal(self, key: str, data: bytes) -> bytes:
+        return self._sealer().unseal(key, data)
+
+    def _sealer(self) -> Seal:
+        if self._seal is None:
+            self._seal = Seal(user_key(create=True))
+        return self._seal
+
+    # -- identity
+
+    def _verify(self) -> bool:
+        """Whether there is a store, and it is this user's and the one that was here before."""
+        try:
+            # The marker first: it is written after the database, so it can't be there without one.
+            marker = read_marker(self._path) if self._identity is None else self._identity
+        except OSError as error:
+            raise fault(error, self.uri, doing="read") from error
+        state = self._reader.state()
+        if state is not MISSING and self._inode == (state.device, state.inode):
+            return True
+        rows = self._reader.row(IDENTITY)
+        if not rows or state is MISSING:
+            if marker is not MISSING:
+                self._lost()
+            return False
+        self._adopt(rows[0][3], state, marker)
+        return True
+
+    def _adopt(self, data: bytes, state: State, marker: Identity | Missing) -> None:
+        try:
+            identity = decode_identity(bytes(data)[TAG_BYTES:])
+        except msgspec.MsgspecError as error:
+            raise Corrupt(f"store {self.uri} has a damaged identity; restore it from a backup", uri=self.uri) from error
+        if marker is not MISSING and marker.store not in ("", identity.store):
+            self._lost()
+        if self._seal is None:
+            self._seal = Seal(user_key(create=False))
+        if identity.key != self._seal.id:
+            raise Untrusted(
+                f"store {self.uri} was written under another key, by somebody else or on another machine; nothing was "
+                f"read from it. If you know where it comes from, run `resumable trust {self.uri}`",
+                uri=self.uri,
+            )
+        self._seal.unseal(IDENTITY, bytes(data))
+        self._identity, self._inode = identity, (state.device, state.inode)
+
+    def _lost(self) -> NoReturn:
+        raise StoreLost(
+            f"store {self.uri} has lost its database {DATABASE}, and with it what was done; nothing is repeated on a "
+            "guess. Restore the directory from a backup; to begin anew, delete it and restart the kernel",
+            uri=self.uri,
+        )
+
+    # -- writing: all below runs in the worker's thread
+
+    def _put(self, database: Database, key: str, value: bytes) -> None:
+        database.set(key, self._sealer().seal(key, value))
+
+    def _transact(self, change: Callable[[Database, Read], Result], *, durable: bool) -> Result:
+        def run() -> Result:
+            with faults(self.uri, self._open):
+                exists = self._verify()
+                database = self._connect()
+                if not exists or not self._marked:
+                    self._initialise(database)
+                with database.transaction(durable=durable):
+
+                    def read(key: str) -> bytes | Missing:
+                        data = database.get(key, MISSING)
+                        return MISSING if data is MISSING else self._unseal(key, data)
+
+                    if database.get(IDENTITY, MISSING) is MISSING:
+                        self._lost()
+                    result = change(database, read)
+                    self._bus.emit("store.transaction", durable=durable)
+                return result
+
+        assert not self._worker.is_current(), "a guard or listener writes inside the transaction that it watches"
+        with self._gate:
+            return self._worker.run(run)
+
+    def _connect(self) -> Database:
+        """The database of the file that is at the path, made where there is none."""
+        if self._open and self._open[0].inode != self._inode:
+            self._open.pop().close()
+        if not self._open:
+            make_directories(self._path)
+            with contextlib.suppress(FileExistsError):
+                write_new(self._path / DATABASE, b"")
+            self._open.append(Database(self._path))
+        return self._open[0]
+
+    def _initialise(self, database: Database) -> None:
+        """Give the store its identity, then its marker: a crash in between leaves a store without a marker."""
+        with database.transaction(durable=True):
+            if database.get(IDENTITY, MISSING) is MISSING:
+                self._put(database, IDENTITY, new_identity(self._sealer().id).encode())
+        self._verify()
+        assert self._identity is not None
+        if read_marker(self._path) != self._identity:
+            write_marker(self._path, self._identity)
+        self._marked = True
+
+
+def _nothing() -> None:
+    pass
+
+
+def _abandon(reader: Reader, worker: Worker, opened: list[Database]) -> None:
+    """The store was dropped without ``close``."""
+    reader.close()
+    databases = list(opened)
+
+    def close() -> None:
+        for database in databases:
+            database.close()
+
+    worker.stop(close)
+
+
+_stores: weakref.WeakSet[DiskStore] = weakref.WeakSet()
+_held: list[DiskStore] = []
+
+
+def _before_fork() -> None:
+    """Close every connection: SQLite's locks don't survive a fork, and it does not know."""
+    for store in list(_stores):
+        if store._worker.is_current():
+            continue
+        store._gate.acquire()
+        store._reader.lock.acquire()
+        store._reader.close()
+        for database in store._open:
+            store._worker.run(database.close)
+        _held.append(store)
+
+
+def _after_fork() -> None:
+    while _held:
+        store = _held.pop()
+        store._reader.lock.release()
+        store._gate.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,243 @@
+"""``Task``: what a user asks about, and does to, one durable piece of work."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections import Counter
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from resumable_nb import codec, plan
+from resumable_nb.tools import resolve_call
+from resumable_nb.errors import ResumableError, UsageError
+from resumable_nb.journal import Journal
+from resumable_nb.lease import Lease
+from resumable_nb.model import MISSING, CallRecord, Missing, RunRecord, StepKey, StepRecord
+from resumable_nb.runner import Runner, StepSpec
+from resumable_nb.snapshot import Namespace, Snapshots
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Status = Literal["pending", "running", "idle", "failed", "completed", "dead", "closed"]
+
+
+class Parts(Protocol):
+    """What a task is made of; the session has it."""
+
+    name: str
+    journal: Journal
+    lease: Lease
+    snapshots: Snapshots
+    runner: Runner
+    space: Namespace
+    run: str
+    specs: dict[str, StepSpec]
+
+    def own(self) -> None: ...
+
+
+class Task:
+    """One durable piece of work, usually one notebook. Made by ``task()``; reading it needs no lease."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    @property
+    def name(self) -> str:
+        return self._parts.name
+
+    @property
+    def status(self) -> Status:
+        """pending (nothing ran yet), running, idle (open in a live kernel), failed, completed, dead, closed."""
+        journal = self._parts.journal
+        record = journal.task()
+        if record is MISSING:
+            return "pending"
+        steps = journal.steps()
+        owner = self._parts.lease.owner()
+        alive = owner is not MISSING and self._parts.lease.life(owner) != "dead"
+        executing = any(step.status == "running" for step in steps)
+        if executing:
+            return "running" if alive else "dead"
+        if any(step.status == "failed" for step in steps):
+            return "failed"
+        if record.completed_at is not None:
+            return "completed"
+        return "idle" if alive else "closed"
+
+    def history(self) -> pd.DataFrame:
+        """Tool calls, one a row, in the order in which they started.
+
+        Index: call id. Columns: tool, step, status (done, failed, running, in doubt), arguments (redacted previews),
+        value (the recorded result), error, attempts, started and ended (UTC), duration_s, idempotency_key, resolved,
+        run.
+        """
+        from resumable_nb import history
+
+        return history.history(self._parts.journal.calls(), self._value, self.in_doubt)
+
+    def steps(self) -> pd.DataFrame:
+        """Steps, one a row, in the order in which they last started.
+
+        Index: step. Columns: status, version, why (it ran), started (UTC), duration_s, calls, variables, unsaved,
+        size_bytes (written by this version), error, run.
+        """
+        from resumable_nb import history
+
+        calls = Counter(call.step for call in self._parts.journal.calls())
+        return history.steps(self._parts.journal.steps(), calls)
+
+    def runs(self) -> pd.DataFrame:
+        """Processes that worked on the task, oldest first: pid, host, started and stopped (UTC), how it ended."""
+        from resumable_nb import history
+
+        return history.runs(self._parts.journal.runs(), self._alive)
+
+    def why(self, step: str) -> Why:
+        """Why the step ran the last time, and what would make it run now: which part of its key, old against new."""
+        record = self._step(step)
+        versions = [each for each in self._parts.journal.versions(record.id) if each.version < record.version]
+        spec = self._parts.specs.get(record.id)
+        now = self._parts.runner.key(spec, self._parts.space) if spec is not None and spec.kind == "cell" else None
+        return Why(record, versions[-1] if versions else None, now)
+
+    def versions(self, step: str) -> list[StepRecord]:
+        """The finished versions of a step that the store still has, oldest first."""
+        return self._parts.journal.versions(self._step(step).id)
+
+    def restore(self, step: str, version: int | None = None) -> tuple[str, ...]:
+        """Put the variables back as they were after that step (its newest version, or ``version``).
+
+        Returns their names. Raises ``UsageError`` when the step is not finished.
+        """
+        done = self.versions(step)
+        found = [record for record in done if version is None or record.version == version]
+        if not found:
+            have = ", ".join(str(record.version) for record in done) or "none"
+            raise UsageError(f"step {step!r} has no finished version {version or ''}; there is: {have}")
+        restored = self._parts.snapshots.restore(self._parts.space, found[-1].manifest)
+        return tuple(restored.names)
+
+    def rerun(self, step: str) -> None:
+        """Make the step run again the next time its cell is executed; recorded tool calls still answer."""
+        record = self._step(step)
+        self._parts.own()
+        self._parts.journal.forget_step(record.id)
+
+    def resolve(self, call: str, happened: bool, value: Any = None) -> CallRecord:
+        """Settle an in-doubt call: it happened, with this result, or it did not, and may be made again.
+
+        ``call`` is the id that the ``InDoubt`` error names, or its first characters.
+        """
+        self._parts.own()
+        return resolve_call(self._parts.journal, call, happened, value)
+
+    def complete(self) -> None:
+        """Say that the task is finished."""
+        self._parts.own()
+        self._parts.journal.complete_task()
+
+    def in_doubt(self, call: CallRecord) -> bool:
+        """Whether nobody knows if the call happened: its intent is recorded, and whoever made it is gone or gave up."""
+        if call.status != "intent":
+            return False
+        return bool(call.doubt) or call.run != self._parts.run or not self._parts.lease.held
+
+    def _step(self, name: str) -> StepRecord:
+        record = self._parts.journal.step(name)
+        if record is MISSING:
+            known = ", ".join(each.id for each in self._parts.journal.steps()) or "none yet"
+            raise UsageError(f"task {self.name!r} has no step {name!r}; it has: {known}")
+        return record
+
+    def _value(self, call: CallRecord) -> Any:
+        if call.status != "done" or not call.result:
+            return None
+        try:
+            return codec.loads_value(self._parts.journal.blob(call.result))
+        except ResumableError as error:
+            return f"<{error.message}>"
+
+    def _alive(self, run: RunRecord) -> bool:
+        owner = self._parts.lease.owner()
+        return owner is not MISSING and owner.run == run.id and self._parts.lease.life(owner) != "dead"
+
+    def summary(self) -> str:
+        """A few lines of text: status, and each step with what became of it."""
+        steps = sorted(self._parts.journal.steps(), key=lambda record: record.started_at)
+        calls = self._parts.journal.calls()
+        doubtful = [call for call in calls if self.in_doubt(call)]
+        done = sum(call.status == "done" for call in calls)
+        lines = [f"task {self.name}: {self.status}, {len(steps)} steps, {done} tool calls done"]
+        width = max((len(record.id) for record in steps), default=0)
+        lines += [
+            f"  {record.id:<{width}}  {record.status:<7}  {clock_time(record.started_at)}  "
+            f"{duration(record.duration_s):>9}  {record.error or record.why}"[:118]
+            for record in steps
+        ]
+        lines += [f"  in doubt: {call.tool} {call.id}: %resumable resolve {call.id} happened|not-happened" for call in doubtful]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name} {self.status}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
+
+
+class Why:
+    """The answer to ``why``, as text."""
+
+    def __init__(self, record: StepRecord, earlier: StepRecord | None, now: StepKey | None) -> None:
+        self.record = record
+        self.earlier = earlier
+        self.changes = record.changes
+        """What had changed when it last ran."""
+        self.pending = plan.stale(record, now) if now is not None else ()
+        """What has changed since."""
+
+    def lines(self) -> list[str]:
+        record = self.record
+        lines = [f"{record.id} v{record.version} {record.status}, ran {clock_time(record.started_at)}: {record.why}"]
+        old = self.earlier.previews if self.earlier else {}
+        lines += [self._line(change, old.get(change.name, ""), record.previews.get(change.name, "")) for change in self.changes]
+        if self.pending:
+            lines.append("it would run again now:")
+            lines += [self._line(change, record.previews.get(change.name, ""), "") for change in self.pending]
+        elif record.status == "done":
+            lines.append("nothing that it depends on is known to have changed since")
+        return lines
+
+    def _line(self, change: plan.Change, old: str, new: str) -> str:
+        before = " ".join(filter(None, (old, change.old[:8] or "nothing")))
+        after = " ".join(filter(None, (new, change.new[:8] or "nothing")))
+        return f"  {change.part}{' ' + change.name if change.name else ''}: {before} → {after}"
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def clock_time(at: float) -> str:
+    """``10:42`` today, ``28 Nov 10:42`` otherwise; local time."""
+    then, today = time.localtime(at), time.localtime()
+    same_day = then[:3] == today[:3]
+    return time.strftime("%H:%M" if same_day else "%d %b %H:%M", then)
+
+
+def duration(seconds: float) -> str:
+    """``3 min 20 s``, ``4.2 s``, ``35 ms``."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+

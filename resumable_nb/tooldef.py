@@ -1,0 +1,245 @@
+"""``Tool``: what a user said about a function with effects, checked when it is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypedDict
+
+from resumable_nb.errors import UsageError
+from resumable_nb.model import digest
+from resumable_nb.preview import is_secret
+from resumable_nb.retry import Errors, Retry
+from resumable_nb.source import code_form
+
+IDEMPOTENCY_KEY: Final = "idempotency_key"
+
+
+class ToolOptions(TypedDict, total=False):
+    """What ``@tool(...)`` takes."""
+
+    name: str
+    version: str | int
+    repeatable: bool
+    reconcile: Callable[..., Any] | None
+    compensate: Callable[..., Any] | None
+    each_call: bool
+    key: Callable[..., Any] | str | Iterable[str] | None
+    ignore: str | Iterable[str]
+    secret: str | Iterable[str]
+    terminal: type[Exception] | Iterable[type[Exception]]
+    retries: int
+    retry_on: type[Exception] | Iterable[type[Exception]]
+    backoff: float | tuple[float, float]
+    unsure: type[Exception] | Iterable[type[Exception]]
+    timeout_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A function with effects outside the kernel, and how its calls are made durable."""
+
+    name: str
+    function: Callable[..., Any]
+    module: str = ""
+    """Where it is from; empty where the user chose the name."""
+    version: str = ""
+    repeatable: bool = False
+    reconcile: Callable[..., Any] | None = None
+    compensate: Callable[..., Any] | None = None
+    each_call: bool = False
+    key: Callable[..., Any] | None = None
+    """Its value for the bound arguments is what identifies a call, instead of all of them."""
+    counted: frozenset[str] | None = None
+    """The parameters that count for the identity; ``None``: all but ``ignore``."""
+    ignore: frozenset[str] = frozenset()
+    secret: frozenset[str] = frozenset()
+    terminal: Errors = ()
+    retry: Retry = field(default_factory=Retry)
+    unsure: Errors = ()
+    timeout_s: float | None = None
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    @functools.cached_property
+    def source(self) -> str:
+        """Digest of the function's code, for showing drift."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return digest(code_form(code)) if code is not None else ""
+
+    @functools.cached_property
+    def keyed(self) -> bool:
+        """Whether calls are handed an idempotency key."""
+        return IDEMPOTENCY_KEY in self.signature.parameters
+
+    @property
+    def compensation(self) -> str:
+        """The name under which the undoing function is recorded."""
+        tool = getattr(self.compensate, "tool", None)
+        return str(tool.name if isinstance(tool, Tool) else getattr(self.compensate, "__name__", ""))
+
+    @functools.cached_property
+    def _asked(self) -> inspect.Signature:
+        """What callers have to give: everything but the idempotency key."""
+        kept = [each for each in self.signature.parameters.values() if each.name != IDEMPOTENCY_KEY]
+        return self.signature.replace(parameters=kept)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        """The arguments with defaults, without the idempotency key. ``TypeError`` as for any function."""
+        bound = self._asked.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound
+
+    def with_key(self, bound: inspect.BoundArguments, key: str) -> inspect.BoundArguments:
+        """What the function is called with."""
+        if not self.keyed:
+            return bound
+        return inspect.BoundArguments(self.signature, {**bound.arguments, IDEMPOTENCY_KEY: key})
+
+    def flat(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        """Arguments by name; ``**kwargs`` by their own: naming such a parameter later changes no identity."""
+        flat: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                flat |= value
+            else:
+                flat[name] = value
+        return flat
+
+    def identifying(self, flat: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments that count for the identity."""
+        return {
+            name: value
+            for name, value in flat.items()
+            if name not in self.ignore and (self.counted is None or name in self.counted)
+        }
+
+    def is_secret(self, parameter: str) -> bool:
+        return parameter in self.secret or is_secret(parameter)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+
+
+def check_options(options: Mapping[str, Any], whose: str = "@tool") -> None:
+    """Raises ``UsageError`` for an option that there is not, naming the nearest."""
+    known = ToolOptions.__annotations__
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+            raise UsageError(f"{whose} has no option {option!r}; {hint}")
+
+
+def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
+    """Check everything that can be checked before the first call. Raises ``UsageError``."""
+    name = _name(function, options)
+    check_options(options, f"tool {name!r}")
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        raise UsageError(f"tool {name!r}: its parameters cannot be told; wrap it in a function of your own") from None
+    _callable_kind(name, function)
+    get = functools.partial(_names, name, options, parameters)
+    repeatable = bool(options.get("repeatable", False))
+    retry = _retry(name, options, repeatable)
+    timeout_s = options.get("timeout_s")
+    if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and timeout_s > 0):
+        raise UsageError(f"tool {name!r}: timeout_s={timeout_s!r} is not a number of seconds")
+    for option in ("reconcile", "compensate"):
+        if options.get(option) is not None and not callable(options[option]):
+            raise UsageError(f"tool {name!r}: {option}={options[option]!r} is not a function")
+    key, ignore = options.get("key"), get("ignore")
+    if key is not None and ignore:
+        raise UsageError(f"tool {name!r}: key= says already which arguments count; leave out ignore=")
+    counted = None if key is None or callable(key) else get("key")
+    reconcile = options.get("reconcile")
+    if reconcile is not None and inspect.iscoroutinefunction(reconcile) and not inspect.iscoroutinefunction(function):
+        raise UsageError(f"tool {name!r} is not async, so its reconcile= cannot be")
+    return Tool(
+        name=name,
+        function=function,
+        module="" if "name" in options else getattr(function, "__module__", None) or "",
+        version=str(options.get("version", "")),
+        repeatable=repeatable,
+        reconcile=reconcile,
+        compensate=options.get("compensate"),
+        each_call=bool(options.get("each_call", False)),
+        key=key if callable(key) else None,
+        counted=counted,
+        ignore=ignore,
+        secret=get("secret"),
+        terminal=_errors(name, "terminal", options),
+        retry=retry,
+        unsure=_errors(name, "unsure", options),
+        timeout_s=timeout_s,
+    )
+
+
+def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    if isinstance(function, (staticmethod, classmethod, property)):
+        raise UsageError(f"put @tool below @{type(function).__name__}, next to the function")
+    if not callable(function):
+        raise UsageError(f"@tool goes on a function, not on {function!r}; options are given by name: @tool(name=…)")
+    if isinstance(function, type):
+        raise UsageError(f"@tool goes on a function or method, not on the class {function.__qualname__}")
+    # Without the module and enclosing functions: a tool that moves from the notebook to a module stays the same tool.
+    own = getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
+    name = options.get("name", own)
+    if not isinstance(name, str) or not name or name == "<lambda>":
+        raise UsageError(f"a tool needs a name to be known by in the next kernel: tool({function!r}, name=…)")
+    return name
+
+
+def _callable_kind(name: str, function: Callable[..., Any]) -> None:
+    plain = inspect.unwrap(function)
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise UsageError(f"tool {name!r} yields: an iterator cannot be recorded; return a list")
+
+
+def _names(
+    tool: str, options: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], option: str
+) -> frozenset[str]:
+    """Parameter names that an option lists; anything goes where the function takes ``**kwargs``."""
+    given = options.get(option, ())
+    names = frozenset([given] if isinstance(given, str) else given)
+    if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+        for unknown in sorted(names - parameters.keys()):
+            near = difflib.get_close_matches(unknown, parameters, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(parameters) or 'none'}"
+            raise UsageError(f"tool {tool!r} has no parameter {unknown!r} for {option}=; {hint}")
+    return names
+
+
+def _errors(name: str, option: str, options: Mapping[str, Any]) -> Errors:
+    given = options.get(option, ())
+    errors = (given,) if isinstance(given, type) else tuple(given)
+    for each in errors:
+        if not (isinstance(each, type) and issubclass(each, Exception)):
+            raise UsageError(f"tool {name!r}: {option}= takes exception classes, not {each!r}")
+    return errors
+
+
+def _retry(name: str, options: Mapping[str, Any], repeatable: bool) -> Retry:
+    retries = options.get("retries", 0)
+    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        raise UsageError(f"tool {name!r}: retries={retries!r} is not a count")
+    retry_on = _errors(name, "retry_on", options)
+    if retries and not retry_on:
+        if not repeatable:
+            raise UsageError(
+                f"tool {name!r}: retries= needs retry_on=, the errors after which the effect is known not to have "
+                "happened (or repeatable=True)"
+            )
+        retry_on = (Exception,)
+    backoff = options.get("backoff", (0.5, 60.0))
+    first_s, longest_s = backoff if isinstance(backoff, tuple) else (backoff, max(60.0, backoff))
+    if not 0 <= first_s <= longest_s:
+        raise UsageError(f"tool {name!r}: backoff={backoff!r} is not seconds, or (first, longest) seconds")
+    return Retry(retries=retries, retry_on=retry_on, first_s=first_s, longest_s=longest_s)
