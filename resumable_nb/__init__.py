@@ -1,9 +1,8 @@
 """Notebooks that survive: kill the kernel at any instant, Run All again, and go on without repeating a side effect."""
 
-from __future__ import annotations
-
 from resumable_nb.block import step
 from resumable_nb.errors import (
+    BadArgument,
     Corrupt,
     Diverged,
     InDoubt,
@@ -13,28 +12,15 @@ from resumable_nb.errors import (
     StoreUnavailable,
     TaskBusy,
     UsageError,
+    ValueUnavailable,
 )
 from resumable_nb.magics import load_ipython_extension, unload_ipython_extension
 from resumable_nb.session import task
-from resumable_nb.tools import Happened, NotHappened, tool
+from resumable_nb.tools import CollapseWarning, Happened, NotHappened, tool
 from resumable_nb.track import track
 
 __all__ = [
-    "Corrupt",
-    "Diverged",
-    "Happened",
-    "InDoubt",
-    "LeaseLost",
-    "NotHappened",
-    "NotSaved",
-    "ResumableError",
-    "StoreUnavailable",
-    "TaskBusy",
-    "UsageError",
-    "load_ipython_extension",
-    "step",
-    "task",
-    "tool",
-    "track",
-    "unload_ipython_extension",
-]
+    "BadArgument", "CollapseWarning", "Corrupt", "Diverged", "Happened", "InDoubt", "LeaseLost", "NotHappened",
+    "NotSaved", "ResumableError", "StoreUnavailable", "TaskBusy", "UsageError", "ValueUnavailable",
+    "load_ipython_extension", "step", "task", "tool", "track", "unload_ipython_extension",
+]  # fmt: skip

@@ -25,13 +25,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 ATOMS: Final = frozenset(
-    (type(None), bool, int, float, complex, str, bytes, range, slice, type(...), type(NotImplemented))
-    + (datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone)
-    + (decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, pathlib.PosixPath, pathlib.PurePosixPath)
-    + (types.BuiltinFunctionType, types.CodeType, types.ModuleType, types.GenericAlias, types.UnionType)
-    + (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
-    + (types.MemberDescriptorType, types.ClassMethodDescriptorType, types.FrameType, types.TracebackType)
-    + (weakref.ref, logging.RootLogger, logging.Logger)
+    {type(None), bool, int, float, complex, str, bytes, range, slice, type(...), type(NotImplemented)}
+    | {datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone}
+    | {decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, pathlib.PosixPath, pathlib.PurePosixPath}
+    | {types.BuiltinFunctionType, types.CodeType, types.ModuleType, types.GenericAlias, types.UnionType}
+    | {types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType}
+    | {types.MemberDescriptorType, types.ClassMethodDescriptorType, types.FrameType, types.TracebackType}
+    | {weakref.ref, logging.RootLogger, logging.Logger}
 )
 """Types whose objects cannot change, or are found again by name: nothing is shared through them."""
 
@@ -65,6 +65,8 @@ class Holding:
     island: list[Any] = field(default_factory=list)
     """Arrays inside pandas objects."""
     definitions: dict[int, Any] = field(default_factory=dict)
+    owned: set[int] = field(default_factory=set)
+    """Classes inside a class that is the variable's own value."""
 
     @property
     def size_bytes(self) -> int:
@@ -175,10 +177,12 @@ class Survey:
         if written == "imported":
             return []
         found.definitions[id(thing)] = thing
-        if written == "named" and not (top and isinstance(thing, type)):
+        if written == "named" and not (isinstance(thing, type) and (top or id(thing) in found.owned)):
             return []
         found.nodes[id(thing)] = thing
         if isinstance(thing, type):
+            inner = [each for each in vars(thing).values() if isinstance(each, type)]
+            found.owned |= {id(each) for each in inner if each.__qualname__.startswith(f"{thing.__qualname__}.")}
             return [*thing.__bases__, *(value for name, value in vars(thing).items() if name != "__dict__")]
         if isinstance(thing, types.FunctionType):
             parts = (thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__ or None)
@@ -271,7 +275,12 @@ def _judge(kind: type) -> _Verdict:
         if issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc):
             return _Verdict.STOP
     if pandas is not None:
-        if issubclass(kind, pandas.Index) or kind in (type(pandas.NaT), type(pandas.NA), pandas.Timestamp, pandas.Timedelta):
+        if issubclass(kind, pandas.Index) or kind in (
+            type(pandas.NaT),
+            type(pandas.NA),
+            pandas.Timestamp,
+            pandas.Timedelta,
+        ):
             return _Verdict.STOP
         if issubclass(kind, pandas.DataFrame | pandas.Series | pandas.api.extensions.ExtensionArray):
             return _Verdict.PANDAS
@@ -333,5 +342,7 @@ def _flat_arrays(values: Any) -> list[Any]:
     """The numpy arrays under a block's values."""
     if isinstance(values, sys.modules["numpy"].ndarray):
         return [values]
-    parts = (getattr(values, name, None) for name in ("_ndarray", "_data", "_mask", "_left", "_right", "_sparse_values"))
+    parts = (
+        getattr(values, name, None) for name in ("_ndarray", "_data", "_mask", "_left", "_right", "_sparse_values")
+    )
     return [part for part in parts if isinstance(part, sys.modules["numpy"].ndarray)]

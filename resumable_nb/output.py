@@ -275,14 +275,17 @@ def _lasting(data: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """A copy in JSON's types: bytes become base64, as in a notebook file, and what is unknown its text."""
-    if isinstance(value, str) or value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode("ascii")
+    match value:
+        case None | str() | bool() | int() | float():
+            return value
+        case Mapping():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(each) for each in value]
+        case bytes() | bytearray() | memoryview():
+            return base64.b64encode(value).decode("ascii")
+        case _ if hasattr(value, "tolist"):  # numpy's scalars and arrays
+            return _plain(value.tolist())
     return str(value)
 
 

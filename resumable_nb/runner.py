@@ -162,7 +162,9 @@ class Runner:
     def _skip(
         self, spec: StepSpec, space: Namespace, decision: plan.Skip, record: StepRecord, key: StepKey
     ) -> Execution:
-        restored = self._snapshots.restore(space, record.manifest)
+        # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
+        restore = self._snapshots.restore if spec.kind == "cell" else self._snapshots.restore_now
+        restored = restore(space, record.manifest)
         result = self._snapshots.result(space) if record.left == "return" else None
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)

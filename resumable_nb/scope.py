@@ -49,8 +49,11 @@ def current() -> StepScope:
 
 
 def reset() -> None:
-    """Begin a new execution outside any step (a cell starts)."""
-    _outer[:] = [StepScope()]
+    """Begin a new execution outside any step (a cell starts).
+
+    Claims go on counting: there is no skip outside a step, so the k-th call of a kernel's life is the k-th record.
+    """
+    _outer[:] = [StepScope(claims=_outer[0].claims)]
 
 
 class Entry:

@@ -23,7 +23,7 @@ from resumable_nb import block, tools, track
 from resumable_nb.block import enter_block, leave, pending, restored, step
 from resumable_nb import frame as frames
 from resumable_nb.errors import ResumableError, UsageError
-from resumable_nb.events import Bus, Event
+from resumable_nb.events import Bus, Event, Listener
 from resumable_nb.fingerprint import Lookup
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
@@ -191,11 +191,16 @@ _open: list[Session] = []
 _shell: list[Shell] = []
 _cell: list[Execution] = []
 _problem: list[ResumableError] = []
+_listeners: list[Listener] = []
 
 
-def set_shell(shell: Shell | None) -> None:
-    """Say which shell shows and records output; None: there is none."""
+def set_shell(shell: Shell | None, *listeners: Listener) -> None:
+    """Say which shell shows and records output (None: there is none), and who listens to each session's events."""
     _shell[:] = [] if shell is None else [shell]
+    _listeners[:] = listeners
+    for session in _open:
+        for listener in listeners:
+            session.bus.listen(listener)
 
 
 def set_cell(execution: Execution | None) -> None:
@@ -262,6 +267,8 @@ def open_session(
         bus=bus,
         **({} if hidden is None else {"hidden": hidden}),
     )
+    for listener in _listeners:
+        session.bus.listen(listener)
     _open.append(session)
     return session
 

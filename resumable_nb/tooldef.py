@@ -107,7 +107,8 @@ class Tool:
         flat: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                flat |= value
+                # A positional-only parameter may have the same name.
+                flat |= {key if key not in flat else f"**{key}": each for key, each in value.items()}
             else:
                 flat[name] = value
         return flat

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.kernels import Kernels, forking
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +15,17 @@ def key_file(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     path = tmp_path_factory.mktemp("key") / "key"
     monkeypatch.setenv("RESUMABLE_KEY_FILE", str(path))
     return path
+
+
+@pytest.fixture(scope="session")
+def kernel_address() -> Iterator[str]:
+    with forking() as address:
+        yield address
+
+
+@pytest.fixture
+def kernels(kernel_address: str, key_file: Path, tmp_path: Path) -> Iterator[Kernels]:
+    """Starts kernels that work in ``tmp_path``."""
+    made = Kernels(kernel_address, tmp_path)
+    yield made
+    made.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import linecache
 import pickle
+import re
 import subprocess
 import sys
 import traceback
@@ -39,15 +41,19 @@ class Notebook:
 
     def plain(self, text: str) -> None:
         self.snapshots.materialise(self.space, self.snapshots.reach(self.space, body(text)))
+        self._run(text)
+
+    def _run(self, text: str) -> None:
         self.cells += 1
-        exec(compile(text, f"<cell {self.cells}>", "exec"), self.live)
+        name = f"<cell {self.cells}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), self.live)
 
     def step(self, text: str, *, result: Any = MISSING, **options: Any) -> Capture:
         analysed = body(text)
         self.snapshots.materialise(self.space, self.snapshots.reach(self.space, analysed))
         before = self.snapshots.begin(self.space, analysed)
-        self.cells += 1
-        exec(compile(text, f"<cell {self.cells}>", "exec"), self.live)
+        self._run(text)
         value = eval(result, self.live) if isinstance(result, str) else result
         capture = self.snapshots.capture(self.space, before, result=value, **options)
         self.store.commit(capture.rows)
@@ -77,37 +83,46 @@ def load(data: bytes) -> MemoryStore:
 Cells = list[tuple[str, str]]
 
 
-def replay(cells: Cells, store: MemoryStore, manifests: list[str], check: str) -> str:
-    """What a new kernel does: plain cells run, steps are restored, and ``check`` has to hold. Returns the error."""
+def cells_of(case: str) -> Cells:
+    """A case's text, parted at its lines ``# step``, ``# plain`` and ``# check``."""
+    parts = re.split(r"^# (step|plain|check)\n", case, flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def replay(cells: Cells, store: MemoryStore, manifests: list[str]) -> str:
+    """What a new kernel does: steps are restored, the other cells run. Returns the traceback of what went wrong."""
     notebook = Notebook(store)
     digests = iter(manifests)
     try:
         for kind, text in cells:
-            if kind == "plain":
-                notebook.plain(text)
-            else:
+            if kind == "step":
                 notebook.snapshots.restore(notebook.space, next(digests))
-        notebook.plain(check)
+            else:
+                notebook.plain(text)
     except Exception:
         return traceback.format_exc()
     return ""
 
 
-def in_new_process(cases: dict[str, tuple[Cells, str]], folder: Path) -> dict[str, str]:
+def in_new_process(cases: dict[str, str], folder: Path) -> dict[str, str]:
     """Run each case's cells here, and restore all of them in one other process: case to error, "" for none."""
     jobs = {}
-    for name, (cells, check) in cases.items():
+    for name, case in cases.items():
         notebook = Notebook()
         manifests = []
-        for kind, text in cells:
+        for kind, text in cells_of(case):
             if kind == "plain":
                 notebook.plain(text)
-            else:
+            elif kind == "step":
                 manifests.append(notebook.step(text).manifest_digest)
-        jobs[name] = (cells, dump(notebook.store), manifests, check)
+        jobs[name] = (cells_of(case), dump(notebook.store), manifests)
     (folder / "jobs").write_bytes(pickle.dumps(jobs))
     done = subprocess.run(
-        [sys.executable, __file__, str(folder / "jobs")], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-W", "error", __file__, str(folder / "jobs")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])

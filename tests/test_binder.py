@@ -48,6 +48,7 @@ def test_binder_builds_opens_and_runs(tmp_path: Path) -> None:
     run("binder/postBuild")
     run(str(programs / "resumable"), "run", "examples/quickstart.ipynb", "--restarts", "0")
     assert "letters sent" in (repository / "examples" / "quickstart.ipynb").read_text()
+    run(str(programs / "resumable"), "demo", "--kills", "1")  # from the installed wheel
     assert "JupyterLab" in served(programs / "jupyter-lab", repository, environment)
 
 

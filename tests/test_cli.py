@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from resumable_nb import session, tool
+from resumable_nb import scope, session, tool
 from resumable_nb.cli import demo, verdict
 from resumable_nb.cli.command import run
 
@@ -69,7 +69,7 @@ def test_history_shows_calls_without_their_secrets(store: Path, capsys: pytest.C
     text = out(capsys, "history", str(store))
     assert "reference='A1'" in text
     assert "in doubt" in text
-    assert "cents is negative" in text
+    assert "ValueError" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "s3cret" not in text + out(capsys, "history", "--json")
 
@@ -101,6 +101,7 @@ def test_call_that_happened_gets_its_value(store: Path, capsys: pytest.CaptureFi
     call = call_in_doubt(capsys)
     assert "happened" in out(capsys, "resolve", call, "happened", "--value", '{"cents": 13}')
     assert json.loads(out(capsys, "status", "--json"))[0]["in_doubt"] == 0
+    scope.reset()  # as in a new kernel
     with session.opened("nightly", store / ".resumable", live={}):
         assert pay("A3", 13) == {"cents": 13}
 

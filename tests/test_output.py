@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import clear_output, display, update_display
@@ -75,10 +76,12 @@ def test_display_is_not_recorded_twice(ip: Any, recorder: Recorder, capsys: pyte
 
 def test_bytes_and_odd_metadata_become_plain(ip: Any, recorder: Recorder) -> None:
     recorder.start()
-    ip.display_pub.publish({"image/png": b"\x89PNG", "text/plain": "p"}, {"a": {1: object, "b": (1, None)}})
+    ip.display_pub.publish(
+        {"image/png": b"\x89PNG", "text/plain": "p"}, {"a": {1: object, "b": (1, None, np.int64(2))}}
+    )
     (output,) = recorder.stop()
     assert output["data"] == {"image/png": "iVBORw==", "text/plain": "p"}
-    assert output["metadata"] == {"a": {"1": "<class 'object'>", "b": [1, None]}}
+    assert output["metadata"] == {"a": {"1": "<class 'object'>", "b": [1, None, 2]}}
 
 
 def test_what_was_shown_is_not_changed_later(ip: Any, recorder: Recorder) -> None:
@@ -296,10 +299,12 @@ def test_replay_shows_the_same(ip: Any, capsys: pytest.CaptureFixture[str]) -> N
     outputs = recorder.stop()
     live = capsys.readouterr()
     assert live.err == "c\n"
-    replay(ip, decode(encode(outputs)))
+    ip.user_ns["again"] = lambda: replay(ip, decode(encode(outputs)))
+    cell(ip, "again()")
     again = capsys.readouterr()
-    assert again == live
-    assert f"Out[{ip.execution_count - 1}]:" in again.out
+    assert again.err == live.err
+    assert again.out == live.out.replace("Out[1]", "Out[2]")
+    assert "Out[2]" in again.out
 
 
 def test_replay_is_recorded_by_the_step_around_it(ip: Any) -> None:

@@ -208,10 +208,10 @@ def test_syntax_error_is_at_the_users_line(ip: Any, capsys: pytest.CaptureFixtur
 
 
 def test_source_of_a_function_from_the_cell(ip: Any) -> None:
-    text = "def f(x):\n    '''doc\n  text'''\n    return x\n"
+    text = "def f():\n    return '''a\n  b'''\n"
     cell(ip, f"%%resumable a\n\n{text}\nclass C:\n    y = 1\n")
     assert inspect.getsource(ip.user_ns["f"]) == text
-    assert ip.user_ns["f"].__doc__ == "doc\n  text"
+    assert ip.user_ns["f"]() == "a\n  b"
 
 
 def test_line_magics_and_shell_lines_work(ip: Any, capfd: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,14 @@ def test_argument_order_and_defaults_do_not_matter(bench: Bench, effect: Effect)
     assert len(effect) == 2
 
 
+def test_a_keyword_named_like_a_positional_parameter_counts_too(bench: Bench, effect: Effect) -> None:
+    @tool
+    def send(a: int, /, **more: int) -> int:
+        return effect((a, more))
+
+    assert [send(1, a=2), send(2, a=2), send(2)] == [1, 2, 3]
+
+
 def test_none_is_a_value(bench: Bench, effect: Effect) -> None:
     @tool
     def send(to: str) -> None:

@@ -39,6 +39,8 @@ NEAR: Final = 4
 
 def play(*, seed: int | None, kills: int, keep: Path | None) -> int:
     """Play the demonstration; 0 when the ledger shows every effect, and each of them once."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UsageError("demo: its notebook draws a figure: pip install 'resumable-nb[demo]'")
     seed = random.SystemRandom().randrange(1000) if seed is None else seed
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise UsageError(f"demo: {keep} is not empty; choose a new folder")
@@ -209,7 +211,7 @@ def _run(folder: Path, killer: Killer) -> tuple[Report, int]:
         ended.append(report)
         if report.error is None or report.error.name != "InDoubt" or settled > len(killer.done):
             return _joined(ended, time.monotonic() - began_s), settled
-        click.echo(f"  stopped: {report.error.value}")
+        click.echo(f"  stopped: {report.error.value.partition('. Find out')[0]}")
         settled += _settle(folder, killer)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich import box
@@ -16,8 +17,10 @@ from rich.text import Text
 
 from resumable_nb.model import CallRecord, StepRecord
 from resumable_nb.session import Session
-from resumable_nb.supervisor import Report
 from resumable_nb.task import Task
+
+if TYPE_CHECKING:  # nbformat takes its time to load, and only `run` and `demo` need it
+    from resumable_nb.supervisor import Report
 
 COLOURS = {
     "done": "green",
@@ -97,7 +100,7 @@ def steps(records: Iterable[StepRecord], calls: Iterable[CallRecord], title: str
             seconds(record.duration_s),
             str(counts[record.id]),
             size(record.size_bytes),
-            Text(record.error or record.why),
+            Text(textwrap.shorten(record.error or record.why, 72, placeholder=" …")),
         )
     return result
 
@@ -105,9 +108,9 @@ def steps(records: Iterable[StepRecord], calls: Iterable[CallRecord], title: str
 def history(records: Iterable[CallRecord], in_doubt: Callable[[CallRecord], bool]) -> Table:
     result = table()
     result.add_column("call", no_wrap=True)
-    result.add_column("step", overflow="fold", max_width=14)
-    result.add_column("tool and arguments", overflow="fold", ratio=1)
-    result.add_column("status")
+    result.add_column("step", overflow="fold", max_width=12)
+    result.add_column("tool and arguments", overflow="fold", min_width=26)
+    result.add_column("status", max_width=11)
     result.add_column("started", justify="right", no_wrap=True)
     result.add_column("took", justify="right", no_wrap=True)
     for record in records:
@@ -115,14 +118,11 @@ def history(records: Iterable[CallRecord], in_doubt: Callable[[CallRecord], bool
         arguments = ", ".join(f"{name}={text}" for name, text in record.arguments.items())
         shown = coloured(status)
         if record.resolved:
-            shown.append(f" ({record.resolved})")
+            shown.append(f" by {record.resolved}")
         result.add_row(
             Text(record.id),
             Text(record.step),
-            Text(
-                f"{record.tool}({arguments})"
-                + (f"\n{record.error or record.doubt}" if record.error or record.doubt else "")
-            ),
+            Text(f"{record.tool}({arguments})\n{record.error or record.doubt}".strip()),
             shown,
             moment(record.started_at),
             seconds(None if record.ended_at is None else record.ended_at - record.started_at),
@@ -142,9 +142,8 @@ def run_report(report: Report) -> str:
         case "failed":
             error = report.error
             assert error is not None
-            return (
-                f"failed after {seconds(report.duration_s)}{deaths}, in cell {error.cell}: {error.name}: {error.value}"
-            )
+            said = f"{error.name}: {error.value}".splitlines()[0]
+            return f"failed after {seconds(report.duration_s)}{deaths}, in cell {error.cell}: {said}"
 
 
 def moment(at: float | None) -> str:

@@ -36,9 +36,9 @@ class Codec:
         self,
         live: dict[str, Any],
         *,
-        fetch: Fetch = lambda key: MISSING,
-        load: Callable[[str], bool] = lambda name: False,
-        former: Callable[[str], object] = lambda name: MISSING,
+        fetch: Fetch = lambda _: MISSING,
+        load: Callable[[str], bool] = lambda _: False,
+        former: Callable[[str], object] = lambda _: MISSING,
     ) -> None:
         self._live = live
         self.definitions = Definitions(live)
@@ -66,7 +66,10 @@ class Codec:
         try:
             return _with_deep_stack(lambda: work(Encoder))
         except Exception:
-            return _with_deep_stack(lambda: work(Probe))
+            try:
+                return _with_deep_stack(lambda: work(Probe))
+            except Exception as error:  # not to be compared at all, and never to be saved
+                return Encoded(f"{type(error).__name__} {id(value)}".encode(), (), {}, frozenset())
 
     def decode(self, stream: bytes | memoryview, buffers: Sequence[Any] = ()) -> Any:
         """Raises ``NotSaved`` where the objects' own code fails."""
@@ -160,8 +163,8 @@ def _may_fail_to_load(kind: type) -> bool:
 
 
 _TRUSTED: Final = frozenset(
-    "builtins numpy pandas pyarrow datetime decimal fractions collections pathlib uuid types functools re enum "
-    "_thread zoneinfo ipaddress string random".split()
+    {"builtins", "numpy", "pandas", "pyarrow", "datetime", "decimal", "fractions", "collections", "pathlib", "uuid"}
+    | {"types", "functools", "re", "enum", "_thread", "zoneinfo", "ipaddress", "string", "random"}
 )
 
 

@@ -23,9 +23,9 @@ CachedFunction: Final = type(functools.lru_cache(lambda: None))
 
 _ATOMS: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range)
 _NOT_BEHAVIOUR: Final = frozenset(
-    "__dict__ __weakref__ __module__ __qualname__ __doc__ __firstlineno__ __static_attributes__ __abstractmethods__ "
-    "__parameters__ __orig_bases__ __annotate__ __annotate_func__ __annotations_cache__ __match_args__ "
-    "__dataclass_params__ _abc_impl".split()
+    {"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"}
+    | {"__abstractmethods__", "__parameters__", "__orig_bases__", "__annotate__", "__annotate_func__"}
+    | {"__annotations_cache__", "__match_args__", "__dataclass_params__", "_abc_impl"}
 )
 
 
@@ -71,6 +71,12 @@ class Definitions:
     def named(self, thing: object) -> bool:
         """Whether the live namespace has ``thing`` under its own name."""
         return self.find(self._path(thing)) is thing
+
+    def owned(self, kind: type) -> list[type]:
+        """A class, and those inside it that go by a name through it: their state is its own."""
+        inner = [each for each in vars(kind).values() if isinstance(each, type) and each is not kind]
+        nested = [each for each in inner if each.__qualname__.startswith(f"{kind.__qualname__}.") and self.named(each)]
+        return [kind, *(deeper for each in nested for deeper in self.owned(each))]
 
     def find(self, path: str) -> object:
         """What the live namespace has under a qualified name, or ``MISSING``."""

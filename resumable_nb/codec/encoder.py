@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import enum
 import functools
 import gc
 import io
@@ -12,6 +13,7 @@ import random
 import sys
 import types
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,7 +32,9 @@ LONG_ROW_BYTES: Final = 1 << 20
 Reduced = Any
 Handler = Callable[["Encoder", Any], Reduced]
 
-_VIEWS: Final = {type({}.keys()): "keys", type({}.values()): "values", type({}.items()): "items"}
+_VIEWS: Final = {
+    type(getattr(kind(), name)()): name for kind in (dict, OrderedDict) for name in ("keys", "values", "items")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class _Memory:
 
 
 class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """Writes one stream. Objects in ``own`` are held by value even where they could be named."""
+    """Writes one stream. What ``own`` has is held by value even where it could be named, nested classes too."""
 
     def __init__(self, definitions: Definitions, own: Collection[object], shared: Shared, *, in_band: bool) -> None:
         self._file = io.BytesIO()
@@ -90,11 +94,14 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.refs: dict[str, object] = {}
         self.kinds: set[type] = set()
         self._definitions = definitions
-        self._own = frozenset(map(id, own))
+        self._own = {id(each) for thing in own for each in self._owned(thing)}
         self._shared = shared
         self._memories: dict[tuple[int, int], _Memory] = {}
         self._cells: dict[int, types.CellType] = {}
         self._sources: dict[str, tuple[str, str] | None] = {}
+
+    def _owned(self, thing: object) -> list[Any]:
+        return [*self._definitions.owned(thing)] if isinstance(thing, type) else [thing]
 
     def encode(self, value: Any) -> Encoded:
         # Not cloudpickle's own dump, which hides a RecursionError: the codec has a deeper stack for it.
@@ -178,10 +185,12 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         if not held:
             return rebuild.make_reference, key
         make, args, state, _, _, setter = usual
-        # cloudpickle's tracker finds the living class by a random number: here that would overwrite its attributes.
-        tracker = len(args) - 2
-        args = (key, make, *args[:tracker], None, *args[tracker + 1 :])
-        return rebuild.make_class, args, (setter, state), None, None, rebuild.set_class
+        if issubclass(kind, enum.Enum):
+            # cloudpickle's tracker finds the living class by a number: here that would overwrite its attributes.
+            args = (*args[:-2], None, None)
+        else:
+            make, args = rebuild.make_skeleton, args[:4]
+        return rebuild.make_class, (key, make, *args), (setter, state), None, None, rebuild.set_class
 
     # --- what pickle or cloudpickle would change without a word
 
@@ -200,7 +209,7 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
                 return getattr, (sys, name)
         raise pickle.PicklingError(f"cannot pickle open file {getattr(file, 'name', file)!r}")
 
-    def _memoryview(self, view: memoryview) -> Reduced:
+    def _memoryview(self, _view: memoryview) -> Reduced:
         raise pickle.PicklingError("cannot pickle 'memoryview' object")
 
     def _cached(self, function: Any) -> Reduced:

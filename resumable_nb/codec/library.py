@@ -43,8 +43,6 @@ class Shelf:
             if found is MISSING and self._load(name.partition(".")[0]):
                 found = self.adopt(name, digest)
             if found is MISSING:
-                found = self._built.get((name, digest), MISSING)
-            if found is MISSING:
                 stream = self._fetch(f"{name}@{digest}")
                 if not isinstance(stream, Missing):
                     found = self._built[name, digest] = self._build(stream)
@@ -54,7 +52,7 @@ class Shelf:
         for found in (self._definitions.find(name), self._former(name)):
             if found is not MISSING and is_definition(found) and self._definitions.reference(found) == (name, digest):
                 return found
-        return MISSING
+        return self._built.get((name, digest), MISSING)
 
     def register(self, name: str, digest: str, thing: Any) -> None:
         self._built[name, digest] = thing
@@ -73,7 +71,8 @@ class Trial:
         return self._refs.get(f"{name}@{digest}", MISSING)
 
     def adopt(self, name: str, digest: str) -> Any:
-        return self._definitions.find(name)
+        found = self._definitions.find(name)
+        return found if is_definition(found) and self._definitions.reference(found) == (name, digest) else MISSING
 
     def register(self, name: str, digest: str, thing: Any) -> None:
         """Nothing is kept."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copyreg
+import pickle
+import sys
 import types
 from collections import deque
 from collections.abc import Iterator
@@ -34,6 +36,8 @@ class Probe(Encoder):
                 return reduced
             reducer = self.dispatch_table.get(kind) or copyreg.dispatch_table.get(kind)
             reduced = reducer(thing) if reducer is not None else thing.__reduce_ex__(5)
+            if isinstance(reduced, str) and not _is_global(thing, reduced):
+                raise pickle.PicklingError(f"cannot pickle {kind.__qualname__!r} object: {reduced} is another object")
         except RecursionError:
             raise
         except Exception as error:
@@ -43,7 +47,7 @@ class Probe(Encoder):
 
 
 def offender(value: Any, offenders: list[tuple[Any, Exception]]) -> tuple[str, Exception]:
-    """The shortest path from ``value`` to one of the offenders, and its error. The path of a top-level key is the key."""
+    """The shortest path from ``value`` to one of the offenders, and its error."""
     bad = {id(thing): error for thing, error in offenders}
     seen = {id(value)}
     queue: deque[tuple[Any, str]] = deque([(value, "")])
@@ -86,6 +90,15 @@ def _children(thing: Any) -> Iterator[tuple[str, Any]]:
     for name in ("func", "args", "keywords", "default_factory"):  # partial, defaultdict
         if type(thing).__module__ in ("functools", "collections") and hasattr(thing, name):
             yield f".{name}", getattr(thing, name)
+
+
+def _is_global(thing: Any, path: str) -> bool:
+    """Whether the name that an object gives for itself leads back to it, as the pickler will ask."""
+    module = getattr(thing, "__module__", None) or pickle.whichmodule(thing, path)
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found is thing
 
 
 def _slots(kind: type) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from resumable_nb.errors import NotSaved
-from resumable_nb.model import MISSING
+from resumable_nb.model import MISSING, digest
 
 
 class Library(Protocol):
@@ -59,8 +59,8 @@ class Decoder(pickle.Unpickler):
             return getattr(self, name)
         return super().find_class(module, name)
 
-    def make_reference(self, name: str, digest: str) -> Any:
-        found = self._library.resolve(name, digest)
+    def make_reference(self, name: str, mark: str) -> Any:
+        found = self._library.resolve(name, mark)
         if found is MISSING:
             raise NotSaved(f"the definition of {name} is not in the store", name=name)
         return found
@@ -128,13 +128,39 @@ def _foreign() -> pickle.UnpicklingError:
     return pickle.UnpicklingError("this stream can be read by resumable_nb.codec.Codec only")
 
 
+def make_skeleton(meta: type, name: str, bases: tuple[Any, ...], namespace: dict[str, Any]) -> type:
+    """A class without its attributes. Hooks of the notebook's own classes do not run: what they did is in the state."""
+    real = types.resolve_bases(bases)
+    space = dict(namespace)
+    if real is not bases:
+        space["__orig_bases__"] = bases
+    maker = next(each for each in meta.__mro__ if not _is_own(each))
+    quiet = [each for base in real for each in base.__mro__ if _is_own(each) and "__init_subclass__" in vars(each)]
+    hooks = {each: vars(each)["__init_subclass__"] for each in quiet}
+    for each in hooks:
+        type.__setattr__(each, "__init_subclass__", classmethod(_no_hook))
+    try:
+        return maker.__new__(meta, name, real, space)
+    finally:
+        for each, hook in hooks.items():
+            type.__setattr__(each, "__init_subclass__", hook)
+
+
+def _is_own(kind: type) -> bool:
+    return kind.__module__ == "__main__"
+
+
+def _no_hook(_kind: type, /, **_options: Any) -> None:
+    """In place of ``__init_subclass__``."""
+
+
 def set_function(function: types.FunctionType, state: dict[str, Any]) -> None:
     for cell, content in state.pop("cells"):
         cell.cell_contents = content
     function.__dict__.update(state.pop("dict"))
     source = state.pop("source")
-    if source is not None:
-        keep_source(*source)
+    if source is not None and (place := keep_source(*source)) != function.__code__.co_filename:
+        function.__code__ = _moved(function.__code__, place)
     for submodule in state.pop("modules"):
         with contextlib.suppress(ImportError):
             importlib.import_module(submodule)
@@ -192,17 +218,27 @@ def make_memmap(path: str, dtype: Any, mode: str, offset: int, shape: Any, order
 
 
 def make_arrow(kind: Any, length: int, buffers: Sequence[Any], nulls: int, offset: int) -> Any:
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped]  # it has no types
 
     held = [None if each is None else pyarrow.py_buffer(each) for each in buffers]
     return pyarrow.Array.from_buffers(kind, length, held, nulls, offset)
 
 
-def keep_source(filename: str, text: str) -> None:
-    """Let ``inspect.getsource`` and tracebacks find the text of a cell that another kernel ran."""
+def keep_source(filename: str, text: str) -> str:
+    """Let ``inspect.getsource`` and tracebacks find the text of a cell of another kernel; returns under what name."""
+    lines = text.splitlines(keepends=True)
+    entry = linecache.cache.get(filename)
+    if entry is not None and len(entry) > 1 and entry[2] != lines:  # a cell of this kernel has the name
+        filename = f"<{filename.strip('<>')} {digest(text.encode())[:8]}>"
     if filename not in linecache.cache and not Path(filename).exists():
         # Without a modification time the entry counts as loaded by a loader, and is never checked against the disk.
-        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        linecache.cache[filename] = (len(text), None, lines, filename)
+    return filename
+
+
+def _moved(code: types.CodeType, filename: str) -> types.CodeType:
+    inner = tuple(_moved(each, filename) if isinstance(each, types.CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=filename, co_consts=inner)
 
 
 def source_of(code: types.CodeType) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from resumable_nb import block, plan, scope, session
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.magics import blocks, rewrite
 from resumable_nb.magics.options import cell_options
+from resumable_nb.magics.progress import Progress
 from resumable_nb.model import MISSING, digest, step_path
 from resumable_nb.output import Recorder, replay
 from resumable_nb.runner import Execution, StepSpec
@@ -49,7 +50,7 @@ class Hooks:
         self.shell.ast_transformers.append(self)
         self.shell.events.register("pre_run_cell", self.pre_run_cell)
         self.shell.events.register("post_run_cell", self.post_run_cell)
-        session.set_shell(self)
+        session.set_shell(self, Progress(self.shell))
 
     def uninstall(self) -> None:
         self.shell.input_transformers_cleanup.remove(self.mark)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from resumable_nb.groups import Survey, is_atom
+from resumable_nb.groups import Survey
 from resumable_nb.model import RESULT
-from resumable_nb.snapshot.space import Before, is_module
+from resumable_nb.snapshot.space import Before
 
 Digest = Callable[[Survey, Mapping[str, Any]], str]
 
@@ -52,35 +52,34 @@ def _mutated(
     before: Before, variables: Mapping[str, Any], survey: Survey, digest: Digest, bound: Collection[str]
 ) -> set[str]:
     found: set[str] = set()
-    names = [name for name in before.groups if name in variables and name not in bound and name in survey.groups]
-    for group in {survey.groups[name] - {RESULT} for name in names}:
-        watched = [name for name in group if name in before.groups and name not in bound]
+    watched = {name for name in before.groups if name in variables and name not in bound and name in survey.groups}
+    for group in {survey.groups[name] - {RESULT} for name in watched}:
         values = {name: variables[name] for name in group}
-        if all(before.groups[name][0] == group for name in group if name in before.groups) and len(watched) == len(group):
-            if before.groups[watched[0]][1] == digest(survey, values):
+        members = sorted(group & watched)
+        if all(name in watched and before.groups[name][0] == group for name in group):
+            if before.groups[members[0]][1] == digest(survey, values):
                 continue
-        if len(watched) == 1 and before.groups[watched[0]][0] == group:
-            found |= set(watched)
-            continue
-        found |= _members(before, watched, values, survey, digest, bound)
+            if len(group) == 1:
+                found.add(members[0])
+                continue
+        found |= _members(before, members, values, lambda part: digest(survey, part), bound)
     return found
 
 
 def _members(
-    before: Before, watched: list[str], values: Mapping[str, Any], survey: Survey, digest: Digest, bound: Collection[str]
+    before: Before,
+    watched: list[str],
+    values: Mapping[str, Any],
+    digest: Callable[[Mapping[str, Any]], str],
+    bound: Collection[str],
 ) -> set[str]:
     """Which members of a group that is not as it was have changed themselves?"""
     found = set()
     for name in watched:
         earlier = before.alone.get(name) or before.groups[name][1]
-        if earlier != digest(survey, {name: values[name]}):
+        if earlier != digest({name: values[name]}):
             found.add(name)
     if found or any(name in bound for name in values):
         return found
     # Each is what it was, and together they are not: they share otherwise than before.
     return {name for name in watched if name in before.reached} or set(watched)
-
-
-def is_variable(value: object) -> bool:
-    """Whether the value can share objects with others."""
-    return not is_module(value) and not is_atom(value)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import importlib
-import importlib.machinery
+import re
 import sys
 import types
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING
+from resumable_nb.source import Body
+
+_IMPORTED: Final = re.compile(r"alias\(name=str:'([\w.]+\.\w+)'")
+"""A dotted import in a body's normal form."""
 
 _CALLABLES = (types.FunctionType, types.BuiltinFunctionType, type, types.MethodType)
 
 
 def origin(name: str, value: object) -> str:
-    """``package.module`` or ``package.module:attribute`` to import ``value`` from; empty where it is not from a module."""
+    """``package.module`` or ``package.module:attribute`` to import ``value`` from; empty where no module has it."""
     if isinstance(value, types.ModuleType):
         known = sys.modules.get(value.__name__) is value and value.__name__ != "__main__"
         return value.__name__ if known else ""
@@ -54,20 +58,20 @@ def _anywhere(name: object, value: object) -> str:
     return ""
 
 
-def submodules(variables: Mapping[str, object], before: Collection[str]) -> dict[str, str]:
-    """Modules loaded since ``before`` inside packages that a variable is bound to: ``import a.b`` binds only ``a``.
+def submodules(body: Body, variables: Mapping[str, object], before: Collection[str]) -> dict[str, str]:
+    """``import a.b`` binds only ``a``: the modules so named, and those loaded since ``before`` in a bound package.
 
     Their keys have a dot, which says that nothing is bound.
     """
     packages = {value.__name__ for value in variables.values() if isinstance(value, types.ModuleType)}
-    return {
-        name: name
-        for name, module in list(sys.modules.items())
-        if name not in before
-        and module is not None
-        and any(name.startswith(f"{package}.") for package in packages)
+    named = {name for name in _IMPORTED.findall(body.normal) if name in sys.modules}
+    loaded = {
+        name
+        for name in sys.modules.keys() - set(before)
+        if any(name.startswith(f"{package}.") for package in packages)
         and not any(part.startswith("_") for part in name.split("."))
     }
+    return {name: name for name in sorted(named | loaded)}
 
 
 def load(where: str) -> Any:

@@ -92,4 +92,5 @@ def _filled(cell: types.CellType) -> bool:
 
 @functools.lru_cache(maxsize=10_000)
 def _code_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    return code_names(code)
+    names, attributes = code_names(code)
+    return names, attributes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -48,7 +48,7 @@ class Snapshots:
         self._open: weakref.WeakSet[Before] = weakref.WeakSet()
         self._lock = threading.RLock()
         self._codecs: dict[int, Codec] = {}
-        self._live = Namespace(live, live, lambda name: False)
+        self._live = Namespace(live, live, lambda _: False)
 
     # --- saving
 
@@ -98,7 +98,7 @@ class Snapshots:
                 perhaps=found.perhaps,
                 deleted=found.deleted,
                 random=randomness.changed(before.random, randomness.random_state()),
-                modules=imports.submodules(variables, before.modules),
+                modules=imports.submodules(before.body, variables, before.modules),
                 allowed=None if keep is None else {*keep, RESULT},
                 drop=drop,
             )
@@ -189,6 +189,8 @@ class Snapshots:
         """
         with self._lock:
             manifest = self._reader.manifest(manifest_digest)
+            self._result = MISSING
+            self._pending.forget([RESULT])
             bound = {name: imports.load(where) for name, where in manifest.imports.items() if "." not in name}
             for name in manifest.imports.keys() - bound.keys():
                 self._import_quietly(name)
@@ -203,6 +205,8 @@ class Snapshots:
                 self._definitions |= group.refs
                 names += chosen
                 self._put_off(space, manifest, group, chosen)
+            for before in self._open:
+                before.restored.update(names)
             if not space.lazy:
                 self.materialise(space, names)
             if manifest.random:
@@ -303,8 +307,9 @@ class Snapshots:
     def _tell_open(self, space: Namespace, names: Collection[str]) -> None:
         """For a body that is running, what is loaded now was there before."""
         for before in list(self._open):
-            before.references |= {name: space.variables[name] for name in names}
-            survey = self._survey(space, {name: value for name, value in before.references.items() if name in names})
+            known = {name: space.variables[name] for name in names if name not in before.restored}
+            before.references |= known
+            survey = self._survey(space, {name: value for name, value in before.references.items() if name in known})
             for group in set(survey.groups.values()):
                 compare.watch_group(before, survey, group, self._digest(space))
 
@@ -365,7 +370,7 @@ class Snapshots:
                 return "imported"
             return "held" if definitions.reference(thing) is None else "named"
 
-        return Survey({name: value for name, value in values.items() if compare.is_variable(value)}, written, space.live)
+        return Survey(values, written, space.live)
 
     def _digest(self, space: Namespace) -> compare.Digest:
         codec = self._codec(space)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +41,8 @@ class Before:
     """Of what the body may change in place: its sharing group, and the group's digest."""
     alone: dict[str, str] = field(default_factory=dict)
     """Digests of single members of groups with several."""
+    restored: set[str] = field(default_factory=set)
+    """What a step inside the body has brought back, or deleted again: not there before the body."""
     random: bytes = b""
     modules: frozenset[str] = frozenset()
 
@@ -68,7 +69,3 @@ class Restored:
 
     names: tuple[str, ...]
     deleted: tuple[str, ...]
-
-
-def is_module(value: object) -> bool:
-    return isinstance(value, types.ModuleType)

@@ -76,3 +76,15 @@ def test_death_at(point: str, how: str, tmp_path: Path, uninterrupted: Any) -> N
         assert third.returncode == 0, (point, n, third.stderr)
         assert effects(folder) == happened, "Run All on a finished notebook executes no tool"
         assert json.loads((folder / "final.json").read_text()) == variables, (point, n)
+
+
+def test_restart_after_every_tool_call(tmp_path: Path, uninterrupted: Any) -> None:
+    """A process that gets through one call each, over and over, ends where one process does."""
+    variables, ledger, points = uninterrupted
+    calls = points["call.result_committed"]
+    for _ in range(calls):
+        assert run_all(tmp_path, "call.result_committed", "1", "exit").returncode == 9
+    last = run_all(tmp_path, "call.result_committed", "1", "exit")
+    assert last.returncode == 0, last.stderr
+    assert json.loads((tmp_path / "final.json").read_text()) == variables
+    assert effects(tmp_path) == ledger

@@ -1,0 +1,76 @@
+"""One line for each ``track`` loop, updated in place while the cell runs."""
+
+from __future__ import annotations
+
+import html
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from resumable_nb.events import Event
+from resumable_nb.task import duration
+
+INTERVAL_S = 0.25
+BAR = 24
+
+
+class Progress:
+    """Listens to loops and shows how far they are: at most four times a second, and at their end.
+
+    A terminal cannot change a line that it has shown, so there a loop is shown once, when it has ended.
+    """
+
+    def __init__(self, shell: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shell = shell
+        self._clock = clock
+        self._shown: dict[tuple[str, str], tuple[str, float]] = {}
+
+    def __call__(self, event: Event) -> None:
+        if event.kind != "track.turn" or threading.current_thread() is not threading.main_thread():
+            return
+        facts = event.facts
+        loop, ended = (event.step, facts["loop"]), facts["ended"]
+        live = getattr(self._shell, "kernel", None) is not None
+        display_id, at_s = self._shown.get(loop, ("", self._clock()))
+        if not ended and (not live or self._clock() - at_s < INTERVAL_S):
+            self._shown.setdefault(loop, (display_id, at_s))
+            return
+        first = not display_id
+        display_id = display_id or uuid.uuid4().hex
+        self._shown[loop] = (display_id, self._clock())
+        self._shell.display_pub.publish(
+            {"text/plain": text(facts), "text/html": rich(facts)},
+            transient={"display_id": display_id},
+            update=not first,
+        )
+        if ended:
+            del self._shown[loop]
+
+
+def counts(facts: dict[str, Any]) -> str:
+    """``37/100 · 1 min 2 s, 1 min 45 s left``; turns that were kept by an earlier run say nothing about speed."""
+    done, total, elapsed_s = facts["done"], facts["total"], facts["elapsed_s"]
+    here = done - facts["resumed_at"]
+    parts = [f"{done}/{total}" if total is not None else str(done), f" · {duration(elapsed_s)}"]
+    if total and here and not facts["ended"]:
+        parts.append(f", {duration(elapsed_s / here * (total - done))} left")
+    if facts["resumed_at"]:
+        parts.append(f" (went on from {facts['resumed_at']})")
+    return "".join(parts)
+
+
+def text(facts: dict[str, Any]) -> str:
+    label, total = facts["label"] or "loop", facts["total"]
+    bar = ""
+    if total:
+        full = round(BAR * min(1.0, facts["done"] / total))
+        bar = f"{'━' * full}{'╌' * (BAR - full)} "
+    return f"{label} {bar}{counts(facts)}"
+
+
+def rich(facts: dict[str, Any]) -> str:
+    label = html.escape(str(facts["label"] or "loop"))
+    limits = f' max="{facts["total"]}" value="{facts["done"]}"' if facts["total"] else ""
+    return f'<label>{label} <progress{limits} style="vertical-align:middle"></progress> {counts(facts)}</label>'

@@ -1,0 +1,68 @@
+"""The names that a code object looks up."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from resumable_nb.source.scope import Import
+
+_GLOBAL: Final = frozenset(
+    {"LOAD_NAME", "LOAD_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_CLASSDEREF"}
+)
+_ATTRIBUTE: Final = frozenset(
+    {"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
+)
+
+
+_NOTHING: Final = frozenset({"NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a code object looks up, nested code included. ``bare``: globals used otherwise than as ``name.attribute``."""
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+    bare: frozenset[str]
+    imports: frozenset[Import]
+
+
+@functools.lru_cache(maxsize=10_000)
+def names_of(code: types.CodeType) -> Names:
+    """Names, attributes and imports of a code object and of the code in it."""
+    names: set[str] = set()
+    attributes: set[str] = set()
+    bare: set[str] = set()
+    imports: set[Import] = set()
+    for each in _codes(code):
+        steps = [i for i in dis.get_instructions(each) if i.opname not in _NOTHING]
+        for k, i in enumerate(steps):
+            if i.opname in _GLOBAL:
+                names.add(i.argval)
+                if k + 1 == len(steps) or steps[k + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+                    bare.add(i.argval)
+            elif i.opname in _ATTRIBUTE:
+                attributes.add(i.argval)
+            elif i.opname == "IMPORT_NAME":
+                level, wanted = steps[k - 2].argval, steps[k - 1].argval
+                imports.add(Import(i.argval, tuple(wanted or ()), level if isinstance(level, int) else 0))
+    return Names(frozenset(names), frozenset(attributes), frozenset(bare), frozenset(imports))
+
+
+def code_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """Names that the code looks up globally, and names of attributes; nested code included."""
+    names = names_of(code)
+    return names.globals, names.attributes
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    todo = [code]
+    while todo:
+        each = todo.pop()
+        yield each
+        todo += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]

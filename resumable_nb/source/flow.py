@@ -1,0 +1,373 @@
+"""Definite assignment: which names may a piece of code look up before it has surely bound them?"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from resumable_nb.source.magic import magic_call
+from resumable_nb.source.scope import (
+    Comprehension,
+    Found,
+    Import,
+    Kind,
+    Scope,
+    State,
+    own_names,
+    parameters,
+    targets,
+)
+
+_DYNAMIC_ATTRIBUTES: Final = frozenset(
+    {"user_ns", "user_global_ns", "f_globals", "f_locals", "__globals__", "run_cell", "run_line_magic"}
+)
+_NEVER_SUPPRESS: Final = frozenset(
+    "open step redirect_stdout redirect_stderr catch_warnings errstate printoptions option_context no_grad closing "
+    "nullcontext TemporaryDirectory NamedTemporaryFile ThreadPoolExecutor ProcessPoolExecutor Pool ZipFile".split()
+)
+"""Context managers known to let every exception pass: when such a block ends, its whole body has run."""
+_PASSIVE_DECORATORS: Final = frozenset(
+    "property staticmethod classmethod cached_property setter getter deleter abstractmethod override".split()
+)
+"""They keep the function and don't call it."""
+
+
+class Flow(Scope, ast.NodeVisitor):
+    """One scope, statement by statement."""
+
+    def __init__(
+        self,
+        found: Found,
+        transform: Callable[[str], str] | None,
+        kind: Kind = "module",
+        *,
+        runs: bool = True,
+        local: frozenset[str] = frozenset(),
+        shared: frozenset[str] = frozenset(),
+        bound: Iterable[str] = (),
+    ) -> None:
+        super().__init__(found, kind, runs=runs, local=local, shared=shared, bound=bound)
+        self.transform = transform
+        self.breaks: list[list[State]] = []
+
+    @classmethod
+    def over(cls, statements: Sequence[ast.stmt], transform: Callable[[str], str] | None) -> Found:
+        """Everything about the statements of a cell or a block."""
+        found = Found()
+        flow = cls(found, transform)
+        flow.block(statements)
+        found.reads = flow.reads
+        for name in found.deferred.keys() & found.loaded:
+            del found.deferred[name]  # counted where it was used
+        found.only_deferred = set().union(*found.deferred.values()) - flow.bound - flow.reads
+        return found
+
+    def block(self, nodes: Iterable[ast.AST | None]) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
+    def maybe(self, nodes: Iterable[ast.AST | None]) -> None:
+        """They run, or they don't."""
+        before = self.state()
+        self.block(nodes)
+        self.go_on(before)
+
+    def branches(self, *bodies: Iterable[ast.AST]) -> None:
+        """One of them runs."""
+        before, ends = self.state(), []
+        for body in bodies:
+            self.go_on(before)
+            self.block(body)
+            ends.append(self.state())
+        self.go_on(*ends)
+
+    # --- expressions
+
+    def visit_Name(self, node: ast.Name) -> None:  # noqa: N802  # NodeVisitor's names
+        match node.ctx:
+            case ast.Load():
+                self.load(node.id)
+            case ast.Store():
+                self.store(node.id)
+            case ast.Del():
+                self.delete(node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802
+        self.found.attributes.add(node.attr)
+        self.found.dynamic |= node.attr in _DYNAMIC_ATTRIBUTES
+        if isinstance(node.value, ast.Name):
+            self.load(node.value.id, bare=False)
+        else:
+            self.visit(node.value)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:  # noqa: N802
+        self.block([node.value, node.target])
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:  # noqa: N802
+        self.visit(node.test)
+        self.branches([node.body], [node.orelse])
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:  # noqa: N802
+        self.visit(node.values[0])
+        self.maybe(node.values[1:])
+
+    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802
+        self.block([node.left, node.comparators[0]])
+        self.maybe(node.comparators[1:])
+
+    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
+        if isinstance(node.func, ast.Name) and node.func.id in ("vars", "dir") and not node.args:
+            self.found.dynamic |= self.kind != "function"
+        if (magic := magic_call(node, self.transform)) is None:
+            self.generic_visit(node)
+            return
+        self.found.dynamic |= magic.dynamic
+        self.block(magic.code)
+        for part in magic.maybe_code:
+            self.maybe(part)
+        for name in sorted(magic.names):
+            self.load(name)
+
+    def _comprehension(self, node: Comprehension, results: Sequence[ast.AST]) -> None:
+        self.visit(node.generators[0].iter)
+        own = frozenset(name for each in node.generators for name in targets(each.target))
+        inner = Flow(self.found, self.transform, "function", runs=False, local=self.local | own)
+        for k, each in enumerate(node.generators):
+            inner.block([each.iter if k else None, each.target, *each.ifs])
+        inner.block(results)
+        self._look_up(inner.reads)
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> None:  # noqa: N802
+        self._comprehension(node, [node.elt])
+
+    visit_SetComp = visit_GeneratorExp = visit_ListComp  # noqa: N815
+
+    def visit_DictComp(self, node: ast.DictComp) -> None:  # noqa: N802
+        self._comprehension(node, [node.key, node.value])
+
+    def _look_up(self, names: Iterable[str]) -> None:
+        """Names that nested code looks up; how it uses them was noted there."""
+        for name in sorted(names):
+            self.load(name, bare=False)
+
+    # --- definitions
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:  # noqa: N802
+        self._look_up(self._function(node, [node.body]))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:  # noqa: N802
+        self.block(node.decorator_list)
+        reads = self._function(node, node.body)
+        self.store(node.name)
+        if self.kind == "class" and all(_last_name(each) in _PASSIVE_DECORATORS for each in node.decorator_list):
+            self.methods.setdefault(node.name, set()).update(reads)
+        elif self.kind == "module" and not node.decorator_list:
+            self.defer(node.name, reads, in_loop=bool(self.breaks))
+        else:
+            self._look_up(reads)
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: Sequence[ast.AST]) -> set[str]:
+        """Evaluate defaults and annotations; what the body will look up when it is called."""
+        args, own = node.args, parameters(node.args)
+        self.block([*args.defaults, *args.kw_defaults])
+        names, shared = own_names(body)
+        typed = frozenset(each.name for each in getattr(node, "type_params", ()))
+        if not self.found.lazy_annotations:
+            annotations = [*(each.annotation for each in own), getattr(node, "returns", None)]
+            outer, self.local = self.local, self.local | typed
+            self.block([*getattr(node, "type_params", ()), *annotations])
+            self.local = outer
+        local = self.local | names | typed | {each.arg for each in own}
+        if self.kind == "class":
+            local |= {"__class__"}
+        inner = Flow(self.found, self.transform, "function", runs=False, local=local, shared=shared)
+        inner.block(body)
+        return inner.reads
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+        self.block(node.decorator_list)
+        typed = frozenset(each.name for each in getattr(node, "type_params", ()))
+        outer, self.local = self.local, self.local | typed
+        self.block([*getattr(node, "type_params", ()), *node.bases, *node.keywords])
+        _, shared = own_names(node.body)
+        inner = Flow(
+            self.found, self.transform, "class", runs=self.runs, local=self.local, shared=shared, bound=self.bound
+        )
+        inner.block(node.body)
+        self.local = outer
+        self.reads |= inner.reads
+        self.bound |= {name for name in inner.bound if not name.startswith(".")}
+        later = set().union(*inner.methods.values())
+        self.store(node.name)
+        if self.kind == "module" and not node.decorator_list and not node.keywords and _plain(node.bases):
+            self.defer(node.name, later, in_loop=bool(self.breaks))
+        elif self.kind == "class":
+            self.methods.setdefault(node.name, set()).update(later)
+        else:
+            self._look_up(later)
+
+    def visit_TypeAlias(self, node: ast.AST) -> None:  # noqa: N802  # new in 3.12
+        name, value = node.name, node.value  # type: ignore[attr-defined]
+        self.store(name.id)
+        outer, self.local = self.local, self.local | {each.name for each in node.type_params}  # type: ignore[attr-defined]
+        self.visit(value)
+        self.local = outer
+
+    # --- statements
+
+    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as made) if self.kind == "module":
+                reads = self._function(made, [made.body])
+                self.store(name)
+                self.defer(name, reads, in_loop=bool(self.breaks))
+            case _:
+                self.block([node.value, *node.targets])
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+        if self.kind != "function" and not self.found.lazy_annotations:
+            self.visit(node.annotation)
+        if node.value is not None or not isinstance(node.target, ast.Name):
+            self.block([node.value, node.target])
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+        if isinstance(node.target, ast.Name):
+            self.load(node.target.id)
+        self.block([node.value, node.target])
+
+    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+        self.visit(node.test)
+        self.branches(node.body, node.orelse)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:  # noqa: N802
+        self.visit(node.iter)
+        empty = self.state()
+        self._loop(node, [node.target, *node.body], empty)
+
+    visit_AsyncFor = visit_For  # noqa: N815
+
+    def visit_While(self, node: ast.While) -> None:  # noqa: N802
+        self.breaks.append([])
+        self.visit(node.test)
+        self.breaks.pop()
+        endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+        self._loop(node, node.body, None if endless else self.state())
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, body: Iterable[ast.AST], empty: State) -> None:
+        """``empty``: the state in which the loop ends without a turn; nothing that a turn binds is sure after it."""
+        self.breaks.append([])
+        self.block(body)
+        left = self.breaks.pop()
+        self.go_on(empty)
+        self.block(node.orelse)
+        self.go_on(self.state(), *left)
+
+    def visit_Break(self, _node: ast.Break) -> None:  # noqa: N802
+        if self.breaks:
+            self.breaks[-1].append(self.state())
+        self.dead = True
+
+    def _leave(self, node: ast.AST) -> None:
+        self.generic_visit(node)
+        self.dead = True
+
+    visit_Return = visit_Raise = visit_Continue = _leave  # noqa: N815
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:  # noqa: N802
+        for item in node.items:
+            self.block([item.context_expr, item.optional_vars])
+        suppressed = None
+        if not all(_last_name(item.context_expr) in _NEVER_SUPPRESS for item in node.items):
+            suppressed = self.state()
+        self.block(node.body)
+        if suppressed is not None:
+            self.go_on(self.state(), suppressed)
+
+    visit_AsyncWith = visit_With  # noqa: N815
+
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:  # noqa: N802
+        before = self.state()
+        self.block([*node.body, *node.orelse])
+        ends = [self.state()]
+        for handler in node.handlers:
+            self.go_on(before)
+            self.block([handler.type])
+            if handler.name:
+                self.store(handler.name)
+            self.block(handler.body)
+            if handler.name:
+                self.delete(handler.name)
+            ends.append(self.state())
+        if not node.finalbody:
+            self.go_on(*ends)
+            return
+        self.go_on(before)
+        self.block(node.finalbody)
+        last = self.state()
+        self.go_on(*(None if end is None or last is None else end | last for end in ends))
+
+    visit_TryStar = visit_Try  # noqa: N815
+
+    def visit_Match(self, node: ast.Match) -> None:  # noqa: N802
+        self.visit(node.subject)
+        ends: list[State] = []
+        for case in node.cases:
+            before = self.state()
+            self.block([case.pattern, case.guard, *case.body])
+            ends.append(self.state())
+            sure = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+            self.go_on(None if sure else before)
+        self.go_on(self.state(), *ends)
+
+    def _capture(self, node: ast.MatchAs | ast.MatchStar) -> None:
+        self.generic_visit(node)
+        if node.name:
+            self.store(node.name)
+
+    visit_MatchAs = visit_MatchStar = _capture  # noqa: N815
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:  # noqa: N802
+        self.generic_visit(node)
+        if node.rest:
+            self.store(node.rest)
+
+    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802
+        for alias in node.names:
+            self._imported(Import(alias.name))
+            self.store(alias.asname or alias.name.partition(".")[0])
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
+        names = tuple(alias.name for alias in node.names)
+        module = node.module or ""
+        self._imported(Import(module, names, node.level))
+        self.found.lazy_annotations |= module == "__future__" and "annotations" in names
+        for alias in node.names:
+            if alias.name == "*":
+                self.found.stars.append("." * node.level + module)
+            else:
+                self.store(alias.asname or alias.name)
+
+    def _imported(self, what: Import) -> None:
+        self.found.imports.add(what)
+        self.found.dynamic |= what.module == "__main__"
+
+
+def _last_name(node: ast.expr) -> str:
+    """``f`` of ``f``, ``a.f`` and ``a.f(…)``."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=function):
+            return _last_name(function)
+        case _:
+            return ""
+
+
+def _plain(bases: Sequence[ast.expr]) -> bool:
+    """Base classes that run no code when they are inherited from."""
+    return all(isinstance(each, ast.Name) and isinstance(getattr(builtins, each.id, None), type) for each in bases)

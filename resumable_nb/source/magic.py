@@ -1,0 +1,57 @@
+"""What IPython makes of magics and shell lines: calls with the text as an argument."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
+_METHODS: Final = frozenset({"run_line_magic", "run_cell_magic", "magic", "system", "getoutput"})
+_DYNAMIC: Final = frozenset(
+    "debug load loadpy macro notebook pastebin pdb psearch pylab recall rerun reset reset_selective run save store "
+    "who who_ls whos xdel".split()
+)
+"""Magics that may touch every variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Magic:
+    """``code`` surely runs, each part of ``maybe_code`` perhaps; ``names`` occur in text that is no Python."""
+
+    code: Sequence[ast.stmt] = ()
+    maybe_code: tuple[Sequence[ast.stmt], ...] = ()
+    names: frozenset[str] = frozenset()
+    dynamic: bool = False
+
+
+def magic_call(node: ast.Call, transform: Callable[[str], str] | None) -> Magic | None:
+    """What a call of ``get_ipython().run_line_magic`` and its like runs; ``None`` for any other call."""
+    match node.func:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=method) if method in _METHODS:
+            pass
+        case _:
+            return None
+    texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    name, parts = "", texts
+    if method.startswith("run_") and texts:
+        name, parts = texts[0], texts[1:]
+    elif method == "magic" and texts:
+        name, _, line = texts[0].partition(" ")
+        parts = [line]
+    parsed = [(text, _parse(text, transform)) for text in parts if text.strip()]
+    names = {word for text, code in parsed if code is None for word in _IDENTIFIER.findall(text)}
+    blocks = tuple(code for _, code in parsed if code is not None)
+    dynamic = name in _DYNAMIC or len(texts) < len(node.args) - (method == "run_line_magic")
+    if name == "time" and len(blocks) == 1:
+        return Magic(code=blocks[0], names=frozenset(names), dynamic=dynamic)
+    return Magic(maybe_code=blocks, names=frozenset(names), dynamic=dynamic)
+
+
+def _parse(text: str, transform: Callable[[str], str] | None) -> Sequence[ast.stmt] | None:
+    try:
+        return ast.parse(transform(text) if transform is not None else text).body
+    except (SyntaxError, ValueError):
+        return None
