@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextvars
-import linecache
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -164,7 +163,7 @@ class StepContext:
         if self._execution is not None:
             raise UsageError(f"step({self.name!r}) was entered before: write step(…) in the with statement itself")
         host = _provider[0]()
-        source = _sources.get(self.block_id) or _file_source(frame)
+        source = _sources.get(self.block_id) or self._in_file(frame)
         parent = scope.current()
         step_id = step_path(parent.id, self.name, parent.next_ordinal(f"step {self.name}"))
         spec = StepSpec(step_id, self.name, "block", source.body, source.text, self.options, host.base)
@@ -179,6 +178,12 @@ class StepContext:
         else:
             self._skip(host, frame, space, execution, source)
         _inside.set((*_inside.get(), self))
+
+    def _in_file(self, frame: FrameType) -> Source:
+        """The body in plain Python code. Raises ``UsageError``, also when it is to run, where it could not be skipped."""
+        body = frames.with_statement(frame, self.name).body
+        kind: BlockKind = "function" if frames.is_function(frame) else "cell"
+        return Source(analyse(body), "\n".join(map(ast.unparse, body)), kind=kind)
 
     def _skip(self, host: Host, frame: FrameType, space: Namespace, execution: Execution, source: Source) -> None:
         assert execution.restored is not None
@@ -197,8 +202,9 @@ class StepContext:
                 if name not in own:
                     frame.f_globals.pop(name, None)
         if not self.block_id:
-            self._skipping = frames.skip_body(frame, self.name)
             frames.assign(frame, self.restored.values, self.restored.deleted)
+            if not frames.is_guarded(frames.with_statement(frame, self.name)):
+                self._skipping = frames.skip_body(frame, self.name)
         host.replay(execution.outputs)
 
     def _exit(self, frame: FrameType, error: BaseException | None) -> bool:
@@ -249,24 +255,3 @@ def leave(block_id: str, how: str, value: Any = MISSING) -> Any:
     if context is not None:
         context.leave(how, value)
     return None if value is MISSING else value
-
-
-def _file_source(frame: FrameType) -> Source:
-    """The body of the ``with`` statement that is being entered in a plain Python file."""
-    filename, line = frame.f_code.co_filename, frame.f_lineno
-    text = "".join(linecache.getlines(filename, frame.f_globals))
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        tree = ast.Module([], [])
-    found: ast.With | ast.AsyncWith | None = None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.With | ast.AsyncWith) and node.lineno <= line < node.body[0].lineno:
-            found = node  # the innermost comes last: it begins later
-    if found is None:
-        raise UsageError(
-            f"step(): cannot read the with statement at {filename}:{line}; its body must stand on lines of its own "
-            f"in a file or a cell"
-        )
-    body = "\n".join(ast.unparse(stmt) for stmt in found.body)
-    return Source(analyse(found.body), body, kind="function" if frames.is_function(frame) else "cell")

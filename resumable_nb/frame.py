@@ -132,7 +132,7 @@ def with_statement(frame: FrameType, name: str = "") -> ast.With | ast.AsyncWith
     node = _with_statements(frame).get(_position(frame))
     if node is None:
         raise UsageError(f"{place}: its source cannot be read, or has changed; put the block into a cell or a .py file")
-    if node.body[0].lineno <= _last_header_line(node):
+    if node.body[0].lineno <= _last_header_line(node) and not is_guarded(node):
         raise UsageError(f"{place}: put the body on a line of its own, or under ``if s.pending:``")
     if sum(_names_step(item.context_expr) for item in node.items) > 1:
         raise UsageError(f"{place}: give each step a with statement of its own")
@@ -142,6 +142,14 @@ def with_statement(frame: FrameType, name: str = "") -> ast.With | ast.AsyncWith
             f"{place}: its body has a {way}, which a skipped body cannot repeat in a .py file; move it below the block"
         )
     return node
+
+
+def is_guarded(node: ast.With | ast.AsyncWith) -> bool:
+    """Whether the body asks by itself whether it has to run: ``with … as s:`` and nothing but ``if s.pending:``."""
+    match node.items[-1].optional_vars, node.body:
+        case ast.Name(id=name), [ast.If(test=ast.Attribute(value=ast.Name(id=asked), attr="pending"), orelse=[])]:
+            return name == asked
+    return False
 
 
 _Position = tuple[int | None, int | None, int | None, int | None]

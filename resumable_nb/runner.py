@@ -225,7 +225,7 @@ class Runner:
         return self._monotonic() - self._started_s.pop(spec.id, self._monotonic())
 
     def _fail(self, execution: Execution, error: BaseException) -> StepRecord:
-        text = f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
         record = msgspec.structs.replace(
             execution.record,
             status="failed",

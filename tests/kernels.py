@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -148,13 +149,13 @@ class Kernels:
         return kernel
 
     def again(self, *cells: str) -> Kernel:
-        """End all kernels in good order, and start a new one."""
+        """Kill all kernels, and start a new one."""
         self.close()
         return self(*cells)
 
     def close(self) -> None:
         while self._all:
-            self._all.pop().close()
+            self._all.pop().kill()
 
 
 @contextlib.contextmanager
@@ -194,24 +195,19 @@ def serve(address: str) -> None:
 
     del IPython, numpy, pandas
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
-    listener.listen()
-    print("ready", flush=True)
-    import select
-
-    while True:
-        ready, _, _ = select.select([listener, sys.stdin], [], [])
-        if sys.stdin in ready:
-            return
-        connection, _ = listener.accept()
-        if os.fork() == 0:
-            listener.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                be_kernel(connection)
-            sys.exit()
-        connection.close()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)
+        while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+            connection, _ = listener.accept()
+            with connection:
+                if os.fork() == 0:
+                    listener.close()
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                        be_kernel(connection)
+                    sys.exit()
 
 
 class Stream:

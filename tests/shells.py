@@ -25,7 +25,6 @@ def shell(kind: type[InteractiveShell] = TerminalInteractiveShell, **traits: Any
         yield made
     finally:
         made.restore_sys_module_state()
-        made.atexit_operations()
         atexit.unregister(made.atexit_operations)
         kind.clear_instance()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.kernels import Kernels
+from tests.kernels import Kernel, Kernels, Shown
 
 COUNT = """
 def count(name):
@@ -13,14 +15,318 @@ def count(name):
 """
 
 
-def test_first(kernels: Kernels) -> None:
-    k = kernels(COUNT)
-    shown = k("%%resumable a\ncount('a')\nprint('out')\nx = 1\nx + 1")
-    assert shown.value == "2", shown
-    shown = k("%%resumable a\ncount('a')\nprint('out')\nx = 1\nx + 1")
-    assert shown.messages, shown
-    k = kernels.again(COUNT)
-    shown = k("%%resumable a\ncount('a')\nprint('out')\nx = 1\nx + 1")
-    assert shown.messages, shown
-    assert k("x").value == "1"
-    assert k("_3, Out[2]").value == "", shown
+def counted(folder: Path, name: str = "ran") -> int:
+    path = folder / f"{name}.count"
+    return len(path.read_text()) if path.exists() else 0
+
+
+def step(text: str, head: str = "a") -> str:
+    """A step's cell whose first act is counted."""
+    return f"%%resumable {head}\ncount('ran')\n{text}"
+
+
+def run_twice(kernels: Kernels, text: str, *, head: str = "a") -> tuple[Shown, Shown, Kernel]:
+    """The cell in one kernel, and skipped in the next."""
+    first = kernels(COUNT)(step(text, head))
+    kernel = kernels.again(COUNT)
+    second = kernel(step(text, head))
+    assert counted(kernel.folder) == 1
+    return first, second, kernel
+
+
+# --- skipping
+
+
+def test_skipped_cell_runs_nothing_and_shows_the_same_in_order(kernels: Kernels) -> None:
+    text = """
+import sys
+from IPython.display import display, HTML
+print("one")
+print("two", file=sys.stderr)
+display(HTML("<b>three</b>"))
+print("four")
+{"five": 5}
+"""
+    first, second, kernel = run_twice(kernels, text)
+    assert [kind for kind, _ in first.items] == ["stdout", "stderr", "display", "stdout"]
+    assert "Out[3]: {'five': 5}" in first.text
+    (kind, message), *rest = second.items
+    assert kind == "message"
+    assert message["text/plain"].startswith("✓ a: restored ")
+    assert rest == first.items
+    assert kernel("_, Out[3], _3").value == "({'five': 5}, {'five': 5}, {'five': 5})"
+
+
+def test_skip_in_the_same_kernel(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    kernel(step("x = [1]\nx"))
+    shown = kernel(step("# a comment\nx  =  [1]\n\nx"))
+    assert counted(kernel.folder) == 1
+    assert "Out[4]: [1]" in shown.text
+    assert kernel("Out[4] == Out[3] == x, __ == x").value == "(True, True)"
+
+
+def test_figure_is_shown_again(kernels: Kernels) -> None:
+    text = """
+from IPython.display import display
+class Picture:
+    def _repr_png_(self):
+        return b"png"
+display(Picture())
+"""
+    first, second, _ = run_twice(kernels, text)
+    assert first.items[0][1]["image/png"] == "cG5n" or first.items[0][1]["image/png"] == "b'png'"
+    assert "image/png" in second.items[1][1]
+
+
+def test_quiet_says_nothing_and_no_output_replays_nothing(kernels: Kernels) -> None:
+    _, second, _ = run_twice(kernels, "print('shown')\n7", head="a --quiet --no-output")
+    assert second.items == []
+
+
+@pytest.mark.parametrize(
+    ("text", "check", "value"),
+    [
+        ("import asyncio\nawait asyncio.sleep(0)\nx = 1", "x", "1"),
+        ("import asyncio\nawait asyncio.sleep(0, 'last')", "_", "'last'"),
+        ("files = !echo hello", "files", "['hello']"),
+        ("!echo hello\nx = 1", "x", "1"),
+        ("%precision 3\nx = %pwd", "x.startswith('/')", "True"),
+        ("x = 5;\nx;", "_", "''"),
+        ("x = '''a\n  b\n'''\nx", "x", "'a\\n  b\\n'"),
+        ("_private = 3", "_private", "3"),
+        ("from __future__ import annotations\nx = 1", "x", "1"),
+        ("a = 1\nif a:\n    b = 2\nelse:\n    c = 3", "(a, b, 'c' in globals())", "(1, 2, False)"),
+    ],
+)
+def test_forms_of_cells(kernels: Kernels, text: str, check: str, value: str) -> None:
+    first, second, kernel = run_twice(kernels, text)
+    assert second.stdout.splitlines() == first.stdout.splitlines()
+    assert kernel(check).value == value
+
+
+def test_magic_below(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    cell = "%%resumable a\n%%time\ncount('ran')\nx = 1\nx + 1"
+    first = kernel(cell)
+    assert "Wall time" in first.stdout
+    kernel = kernels.again(COUNT)
+    kernel(cell)
+    assert counted(kernel.folder) == 1
+    assert kernel("x").value == "1"
+
+
+def test_magic_above_is_refused_in_one_line(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    shown = kernel.attempt("%%time\n%%resumable a\ncount('ran')")
+    assert shown.error == "UsageError"
+    assert shown.text == "UsageError: %%resumable must be the first line of the cell: put it above %%time\n"
+    assert counted(kernel.folder) == 0
+
+
+def test_source_of_functions(kernels: Kernels) -> None:
+    text = "def area(r):\n    # round\n    return 3 * r * r\n\nclass Box:\n    def side(self):\n        return 1"
+    look = "import inspect\n(inspect.getsource(area), inspect.getsource(Box.side))"
+    kernel = kernels(COUNT, step(text))
+    before = kernel(look).value
+    assert "# round" in before
+    assert kernels.again(COUNT, step(text))(look).value == before
+
+
+# --- failing
+
+
+def test_failing_step_shows_the_users_lines_alone(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    shown = kernel.attempt(step("\ndef f(x):\n    return 1 / x\nif True:\n    f(0)"))
+    assert shown.error == "ZeroDivisionError"
+    assert "----> 7     f(0)" in shown.text
+    assert "----> 5     return 1 / x" in shown.text
+    assert "resumable_nb" not in shown.text
+
+
+def test_failing_step_stops_and_is_continued(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    cells = [step("assert flag, 'no flag'\nx = 1"), "after = 1"]
+    kernel("flag = False")
+    assert [shown.error for shown in kernel.run_all(cells)] == ["AssertionError"]
+    kernel("flag = True")
+    shown = kernel.run_all(cells)
+    assert shown[0].messages == ["↻ a: continued after AssertionError: no flag"]
+    assert counted(kernel.folder) == 2
+    kernel.run_all(cells)
+    assert counted(kernel.folder) == 2
+
+
+def test_interrupted_step_is_continued(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    cell = step("import os, signal\nx = 1\nif not os.path.exists('go'): os.kill(os.getpid(), signal.SIGINT)\ny = 2")
+    shown = kernel.attempt(cell)
+    assert shown.error == "KeyboardInterrupt"
+    assert "resumable_nb" not in shown.text
+    Path(kernel.folder, "go").touch()
+    assert kernel(cell).messages == ["↻ a: continued after KeyboardInterrupt"]
+    assert kernel("y").value == "2"
+
+
+def test_syntax_error_names_the_users_line(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    shown = kernel.attempt("%%resumable a\nx = 1\ny = = 2")
+    assert shown.error == "SyntaxError"
+    assert "line 3" in shown.text
+    assert kernel("%%resumable a\nx = 1").messages == []
+
+
+# --- what makes a step run again
+
+
+def test_upstream_that_gives_the_same_leaves_downstream_alone(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    kernel("%%resumable up\nx = [1, 2]", step("y = sum(x)"))
+    kernel("%%resumable up\nx = [1] + [2]", step("y = sum(x)"))
+    assert counted(kernel.folder) == 1
+    shown = kernel("%%resumable up\nx = [1, 5]")
+    assert shown.messages == ["● up: runs again: its source changed"]
+    assert kernel(step("y = sum(x)")).messages == ["● a: runs again: input x changed"]
+    assert kernel("y").value == "6"
+
+
+def test_helper_edited(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    kernel("def helper(n):\n    return n + RATE\nRATE = 1", step("y = helper(1)"))
+    kernel("def helper(n):\n    # a comment\n    return n + RATE", step("y = helper(1)"))
+    assert counted(kernel.folder) == 1
+    kernel("def helper(n):\n    return n + 2 * RATE")
+    assert kernel(step("y = helper(1)")).messages == ["● a: runs again: function helper changed"]
+    kernel("RATE = 5")
+    assert kernel(step("y = helper(1)")).messages == ["● a: runs again: input RATE changed"]
+    assert kernel("y").value == "11"
+
+
+def test_helper_module_edited(kernels: Kernels, tmp_path: Path) -> None:
+    (tmp_path / "helpers_of_mine.py").write_text("RATE = 2\ndef clean(n):\n    return n * RATE\n")
+    cells = ["import helpers_of_mine", step("y = helpers_of_mine.clean(4)")]
+    kernels(COUNT, *cells)
+    (tmp_path / "helpers_of_mine.py").write_text("RATE = 30\ndef clean(n):\n    return n * RATE  # comment\n")
+    kernel = kernels.again(COUNT, cells[0])
+    assert kernel(cells[1]).messages == ["● a: runs again: input helpers_of_mine.RATE changed"]
+    assert kernel("y").value == "120"
+
+
+def test_step_that_changes_its_input(kernels: Kernels) -> None:
+    cells = ["%%resumable start\nx = 1", step("x += 1")]
+    kernel = kernels(COUNT, *cells)
+    kernel(cells[1])
+    assert kernel("x").value == "2"
+    kernel = kernels.again(COUNT, *cells)
+    kernel(cells[1])
+    assert kernel("x").value == "2"
+    assert counted(kernel.folder) == 1
+
+
+def test_files(kernels: Kernels, tmp_path: Path) -> None:
+    path = tmp_path / "in put.txt"
+    path.write_text("1")
+    cell = step("x = open('in put.txt').read()", head="a --files 'in put.txt'")
+    kernel = kernels(COUNT, cell)
+    path.write_text("1")
+    kernel(cell)
+    assert counted(tmp_path) == 1
+    path.write_text("2")
+    assert kernel(cell).messages == ["● a: runs again: file in put.txt changed"]
+    path.unlink()
+    assert kernel.attempt(cell).error == "FileNotFoundError"
+    path.write_text("2")
+    kernel(cell)
+    assert kernel("x").value == "'2'"
+
+
+def test_makes(kernels: Kernels, tmp_path: Path) -> None:
+    cell = step("open('made.txt', 'w').close()", head="a --makes made.txt")
+    kernel = kernels(COUNT, cell, cell)
+    assert counted(tmp_path) == 1
+    (tmp_path / "made.txt").unlink()
+    assert kernel(cell).messages == ["● a: runs again: missing: made.txt"]
+    assert (tmp_path / "made.txt").exists()
+
+
+def test_always_and_rerun(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    for _ in range(3):
+        kernel(step("x = 1", head="a --always"))
+    assert counted(kernel.folder) == 3
+    kernel(step("x = 1"))
+    assert counted(kernel.folder) == 3
+    kernel(step("x = 1", head="a --rerun"))
+    assert counted(kernel.folder) == 4
+
+
+def test_keep_and_drop(kernels: Kernels) -> None:
+    cells = [step("x = y = 1\nz = 2", head="a --keep x"), "%%resumable b --drop q\np = q = 3"]
+    kernels(COUNT, *cells)
+    kernel = kernels.again(COUNT, *cells)
+    assert kernel("x, p").value == "(1, 3)"
+    assert kernel("[name for name in 'yzq' if name in globals()]").value == "[]"
+
+
+# --- variables
+
+
+def test_variables_come_back_when_a_cell_needs_them(kernels: Kernels) -> None:
+    cells = [
+        "%%resumable a\nbig = [1, 2]\nsame = big\nname = 'world'\ngone = 1",
+        "%%resumable b\ndef use():\n    return len(big)\ndel gone",
+    ]
+    kernels(*cells)
+    for cell, value in [
+        ("big", "[1, 2]"),
+        ("use()", "2"),
+        ("sorted(n for n in globals() if n in ('big', 'same', 'gone'))", "['big', 'same']"),
+        ("f'{name} {len(big)}'", "'world 2'"),
+        ("[x for x in !echo {name}]", None),
+        ("same is big", "True"),
+        ("eval('big')", "[1, 2]"),
+        ("'gone' in dir()", "False"),
+        ("(lambda: big)()", "[1, 2]"),
+        ("get_ipython().user_ns['big']", "[1, 2]"),
+    ]:
+        kernel = kernels.again(*cells)
+        if value is not None:
+            assert kernel(cell).value == value, cell
+
+
+def test_pending_names_in_magics(kernels: Kernels) -> None:
+    cells = ["%%resumable a\nbig = [1, 2]\nname = 'world'\ndef use():\n    'The doc.'"]
+    kernels(*cells)
+    assert "world" in kernels.again(*cells)("out = !echo {name}\nprint(out)").stdout
+    assert "name" in kernels.again(*cells)("%whos").stdout
+    assert "The doc." in kernels.again(*cells)("use?").text
+    assert "2" in kernels.again(*cells)("%time len(big)").text
+    assert "2" in kernels.again(*cells)("%%time\nprint(len(big))").text
+
+
+def test_pending_name_is_bound_anew_or_deleted(kernels: Kernels) -> None:
+    cells = ["%%resumable a\nx = [1]\ny = x\nz = 5"]
+    kernels(*cells)
+    kernel = kernels.again(*cells)
+    kernel("x = 'mine'")
+    assert kernel("x, y").value == "('mine', [1])"
+    kernel("del z")
+    assert kernel("'z' in globals()").value == "False"
+    kernel(*cells)
+    assert kernel("x, y, z").value == "([1], [1], 5)"
+
+
+@pytest.mark.parametrize(
+    "name", ["open", "exit", "quit", "copyright", "_private", "__x", "_oh_my", "_ix", "In_", "credits"]
+)
+def test_names_that_users_may_bind(kernels: Kernels, name: str) -> None:
+    cells = [f"%%resumable a\n{name} = 'mine'"]
+    kernels(*cells)
+    assert kernels.again(*cells)(f"({name})").value == "'mine'"
+
+
+def test_ipythons_own_names_are_not_saved(kernels: Kernels) -> None:
+    cells = ["1 + 1", "%%resumable a\nx = 1\n'last'", "%resumable steps"]
+    kernel = kernels(*cells)
+    assert kernel("%resumable steps\n_.variables.tolist()").value == "[1]"

@@ -19,7 +19,7 @@ from resumable_nb.model import MISSING
 T = TypeVar("T")
 
 DEEP_STACK_BYTES: Final = 512 << 20
-DEEP_RECURSION: Final = 10_000_000
+DEEP_RECURSION: Final = 1_000_000
 LARGE_STREAM_BYTES: Final = 1 << 20
 
 _deep = threading.Lock()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import enum
 import functools
@@ -74,14 +73,35 @@ NOTHING_SHARED: Final = Shared()
 
 
 class _Memory:
-    """Address range that several arrays look into; pickled once."""
+    """Address range that several arrays look into; pickled once.
+
+    Seen as an array of bytes: a ctypes array's shape lies in its type, which the garbage collector may take first.
+    """
 
     def __init__(self, low: int, high: int) -> None:
         self.low = low
-        self._bytes = (ctypes.c_ubyte * (high - low)).from_address(low)
+        self.__array_interface__ = {"data": (low, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
 
     def __reduce__(self) -> Reduced:
-        return rebuild.make_memory, (pickle.PickleBuffer(memoryview(self._bytes).cast("B")),)
+        return rebuild.make_memory, (pickle.PickleBuffer(sys.modules["numpy"].asarray(self)),)
+
+
+class _Buffers:
+    """Takes the large buffers out of the stream."""
+
+    def __init__(self) -> None:
+        self.taken: list[OutOfBand] = []
+
+    def __call__(self, buffer: pickle.PickleBuffer) -> bool:
+        view = memoryview(buffer)
+        if view.nbytes < OUT_OF_BAND_BYTES:
+            return True
+        row = view.nbytes
+        if view.ndim == 2 and view.c_contiguous and view.shape and view.shape[0] > 1:
+            each = view.nbytes // view.shape[0]
+            row = each if each >= LONG_ROW_BYTES else row
+        self.taken.append(OutOfBand(buffer.raw(), row, view.readonly))
+        return False
 
 
 class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -89,8 +109,9 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
 
     def __init__(self, definitions: Definitions, own: Collection[object], shared: Shared, *, in_band: bool) -> None:
         self._file = io.BytesIO()
-        super().__init__(self._file, protocol=5, buffer_callback=None if in_band else self._take)
-        self.buffers: list[OutOfBand] = []
+        self._buffers = _Buffers()
+        # A callback of its own: one bound to this object would be a cycle that keeps all that was pickled alive.
+        super().__init__(self._file, protocol=5, buffer_callback=None if in_band else self._buffers)
         self.refs: dict[str, object] = {}
         self.kinds: set[type] = set()
         self._definitions = definitions
@@ -106,18 +127,8 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     def encode(self, value: Any) -> Encoded:
         # Not cloudpickle's own dump, which hides a RecursionError: the codec has a deeper stack for it.
         pickle.Pickler.dump(self, value)
-        return Encoded(self._file.getvalue(), tuple(self.buffers), self.refs, frozenset(self.kinds))
-
-    def _take(self, buffer: pickle.PickleBuffer) -> bool:
-        view = memoryview(buffer)
-        if view.nbytes < OUT_OF_BAND_BYTES:
-            return True
-        row = view.nbytes
-        if view.ndim == 2 and view.c_contiguous and view.shape and view.shape[0] > 1:
-            each = view.nbytes // view.shape[0]
-            row = each if each >= LONG_ROW_BYTES else row
-        self.buffers.append(OutOfBand(buffer.raw(), row, view.readonly))
-        return False
+        self.clear_memo()  # it keeps everything that was seen alive
+        return Encoded(self._file.getvalue(), tuple(self._buffers.taken), self.refs, frozenset(self.kinds))
 
     def reducer_override(self, thing: Any) -> Reduced:
         kind = type(thing)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import atexit
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, Final
 
 from resumable_nb import session
 from resumable_nb.errors import UsageError
 from resumable_nb.magics.hooks import Hooks
 from resumable_nb.magics.line import resumable
 from resumable_nb.magics.options import CELL_USAGE
+from resumable_nb.model import MISSING
+
+_HISTORY: Final = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|In|Out|_[dio]h|get_ipython")
+"""What IPython binds anew all the time: inputs, results. A loop over ``_`` leaves nothing that is worth to be saved."""
+_SPECIAL: Final = re.compile(r"__\w+__")
 
 _hooks: list[Hooks] = []
 
@@ -36,14 +43,17 @@ def unload_ipython_extension(shell: Any) -> None:
     atexit.unregister(session.close)
 
 
-def hidden_names(shell: Any) -> Any:
-    """A test for names in the user's namespace that are not the user's: IPython's own, and its history."""
-    own = set(shell.user_ns_hidden) | {"In", "Out", "get_ipython", "exit", "quit", "open", "_dh", "_ih", "_oh"}
+def hidden_names(shell: Any) -> Callable[[str], bool]:
+    """A test for names in the user's namespace that are not the user's: IPython's own, and its history.
+
+    Names such as ``open`` and ``exit`` are IPython's only until the user binds them to something else.
+    """
+    own, variables = shell.user_ns_hidden, shell.user_ns
 
     def hidden(name: str) -> bool:
-        if name in own or (name.startswith("__") and name.endswith("__")):
+        if _HISTORY.fullmatch(name) or _SPECIAL.fullmatch(name):
             return True
-        return name.startswith("_") and (name.strip("_i") == "" or name[1:].lstrip("i").isdigit())
+        return name in own and variables.get(name, MISSING) is own[name]
 
     return hidden
 

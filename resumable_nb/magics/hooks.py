@@ -46,21 +46,18 @@ class Hooks:
     _main: threading.Thread = field(default_factory=threading.main_thread)
 
     def install(self) -> None:
-        self.shell.input_transformers_cleanup.append(self.mark)
+        self.shell.input_transformers_cleanup.append(rewrite.mark)
         self.shell.ast_transformers.append(self)
         self.shell.events.register("pre_run_cell", self.pre_run_cell)
         self.shell.events.register("post_run_cell", self.post_run_cell)
         session.set_shell(self, Progress(self.shell))
 
     def uninstall(self) -> None:
-        self.shell.input_transformers_cleanup.remove(self.mark)
+        self.shell.input_transformers_cleanup.remove(rewrite.mark)
         self.shell.ast_transformers.remove(self)
         self.shell.events.unregister("pre_run_cell", self.pre_run_cell)
         self.shell.events.unregister("post_run_cell", self.post_run_cell)
         session.set_shell(None)
-
-    def mark(self, lines: list[str]) -> list[str]:
-        return rewrite.mark(lines)
 
     def pre_run_cell(self, info: Any) -> None:
         if threading.current_thread() is not self._main:
@@ -114,11 +111,7 @@ class Hooks:
         value = current.snapshots.result(current.space)
         if value is MISSING:
             return
-        shell, count = self.shell, self.shell.execution_count
-        shell.user_ns["_oh"][count] = shell.user_ns[f"_{count}"] = value
-        hook = shell.displayhook
-        hook._, hook.__, hook.___ = value, hook._, hook.__
-        shell.push({"_": hook._, "__": hook.__, "___": hook.___}, interactive=False)
+        self.shell.displayhook.update_user_ns(value)
 
     def post_run_cell(self, result: Any) -> None:
         if threading.current_thread() is not self._main or self.cell is None:

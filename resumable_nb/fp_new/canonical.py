@@ -1,0 +1,298 @@
+"""The canonical digest of a value: typed, the same for equal values however they were built, never pickle bytes.
+
+A value becomes *chunks*. Plain scalars and containers of scalars are one chunk, written by ``marshal`` in its version
+without references; anything else is a node: a head and parts, each part a chunk again. A chunk of more than 256 bytes
+is replaced by its digest. All chunks are self-delimiting, so no two values share one.
+
+Sharing does not count: a node is written once and its chunk used again. Cycles do: inside a cyclic structure an object
+met again is written as the distance back to it, counted in objects that are still open.
+"""
+
+from __future__ import annotations
+
+import marshal
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+
+from blake3 import blake3
+
+from resumable_nb.errors import NoContent
+
+Expander = Callable[[Any, "Canonical"], "bytes | Node"]
+
+_INLINE: Final = 256
+_FLUSH: Final = 1 << 15
+_DUMP: Final = marshal.dumps
+_VERSION: Final = 2
+"""The last version of marshal's format in which neither references nor interning show."""
+_NAN: Final = _DUMP(math.nan, _VERSION)
+_SCALARS: Final = frozenset({int, str, float, bool, type(None), bytes})
+_STRINGS: Final = frozenset({str})
+_BIG: Final = 1 << 16
+_REVISITS: Final = 200_000
+
+
+class Node:
+    """What is written of a value: ``head``, then each of ``parts``, sorted by their chunks if ``unordered``.
+
+    ``label`` names part i for a message. ``lenient``: a part without content counts by its type.
+    """
+
+    __slots__ = ("head", "label", "lenient", "parts", "unordered")
+
+    def __init__(
+        self,
+        head: bytes,
+        parts: Sequence[object],
+        label: Callable[[int], str] = lambda i: "",
+        *,
+        unordered: bool = False,
+        lenient: bool = False,
+    ) -> None:
+        self.head = head
+        self.parts = parts
+        self.label = label
+        self.unordered = unordered
+        self.lenient = lenient
+
+
+class _Frame:
+    """A node that is being written."""
+
+    __slots__ = ("chunks", "depth", "hasher", "key", "low", "members", "next", "node")
+
+    def __init__(self, node: Node, key: int, depth: int, members: int) -> None:
+        self.node = node
+        self.key = key
+        self.depth = depth
+        """Its place among the open objects."""
+        self.low = depth
+        """The outermost open object that it leads back to."""
+        self.members = members
+        self.next = 0
+        self.chunks: list[bytes] = []
+        self.hasher: blake3 | None = None
+
+
+def text(words: str) -> bytes:
+    """Text for a head, self-delimiting."""
+    data = words.encode("utf-8", "surrogatepass")
+    return len(data).to_bytes(4, "little") + data
+
+
+def count(number: int) -> bytes:
+    return number.to_bytes(8, "little")
+
+
+def shrink(chunk: bytes) -> bytes:
+    """A self-delimiting chunk, or its digest."""
+    return chunk if len(chunk) <= _INLINE else b"#" + blake3(chunk).digest(length=16)
+
+
+class Canonical:
+    """Writes values. ``expand`` knows how to take each kind apart; ``known`` may know a digest beforehand.
+
+    Afterwards ``definitions`` holds the user's functions and classes that were met, and ``types`` the user's classes
+    of which objects were met.
+    """
+
+    def __init__(self, expand: Expander, known: Callable[[object], str | None] | None = None) -> None:
+        self.known = known
+        self.definitions: dict[int, Any] = {}
+        self.types: dict[int, type] = {}
+        self.carries_code = False
+        self._expand = expand
+        self._memo: dict[int, bytes] = {}
+        self._alive: list[object] = []
+        self._open: dict[int, int] = {}
+        self._component: list[int] = []
+        self._members: list[int] = []
+        self._revisits = 0
+        self._lenient = 0
+        self._stack: list[_Frame] = []
+
+    def chunk(self, value: object) -> bytes:
+        """The chunk of one value. Raises ``NoContent``."""
+        self._stack = stack = [_Frame(Node(b"", [value]), 0, 0, 0)]
+        while True:
+            frame = stack[-1]
+            child = self._go_on(frame)
+            if child is not None:
+                stack.append(child)
+            elif len(stack) == 1:
+                return frame.chunks[0]
+            else:
+                stack.pop()
+                self._finish(frame, stack[-1])
+
+    def _go_on(self, frame: _Frame) -> _Frame | None:
+        """Write parts until one of them is a node of its own."""
+        parts, chunks, unordered = frame.node.parts, frame.chunks, frame.node.unordered
+        i, end = frame.next, len(parts)
+        while i < end:
+            part = parts[i]
+            i += 1
+            kind = type(part)
+            chunk = _scalar(part) if kind in _SCALARS else self.plain(part, kind) if kind in _LEAVES else None
+            if chunk is None:
+                frame.next = i
+                if unordered:
+                    self._forget_siblings(frame)
+                made = self._node(part, frame)
+                if isinstance(made, _Frame):
+                    return made
+                chunk = made
+            chunks.append(chunk)
+            if len(chunks) > _FLUSH and not unordered:
+                self._flush(frame)
+        frame.next = i
+        return None
+
+    def _flush(self, frame: _Frame) -> None:
+        if frame.hasher is None:
+            frame.hasher = blake3(frame.node.head)
+        frame.hasher.update(b"".join(frame.chunks))
+        frame.chunks.clear()
+
+    def _node(self, part: object, parent: _Frame) -> bytes | _Frame:
+        """The chunk of what is no leaf, or the frame that will write it."""
+        key = id(part)
+        chunk = self._memo.get(key)
+        if chunk is not None:
+            return chunk
+        place = self._open.get(key)
+        if place is not None:
+            parent.low = min(parent.low, place)
+            return b"^" + count(len(self._component) - place)
+        made = self._try_expand(part)
+        self._alive.append(part)  # no other object may get its id meanwhile
+        if isinstance(made, bytes):
+            chunk = self._memo[key] = shrink(made)
+            return chunk
+        depth = len(self._component)
+        self._open[key] = depth
+        self._component.append(key)
+        self._lenient += made.lenient
+        return _Frame(made, key, depth, len(self._members))
+
+    def _try_expand(self, part: object) -> bytes | Node:
+        try:
+            return self._expand(part, self)
+        except NoContent as error:
+            if self._lenient:
+                kind = type(part)
+                return b"?" + text(f"{kind.__module__}.{kind.__qualname__}")
+            self._refuse(error.message, part)
+
+    def _refuse(self, why: str, part: object) -> NoReturn:
+        path = "".join(frame.node.label(frame.next - 1) for frame in self._stack)
+        where = f" at {path.removeprefix('.')}" if path else ""
+        kind = type(part)
+        raise NoContent(
+            f"a value of type {kind.__module__}.{kind.__qualname__}{where} has no lasting content: {why}", path=path
+        ) from None
+
+    def _finish(self, frame: _Frame, parent: _Frame) -> None:
+        node, chunks = frame.node, frame.chunks
+        self._lenient -= node.lenient
+        if node.unordered:
+            self._forget_siblings(frame)
+            chunks.sort()
+        if frame.hasher is not None:
+            self._flush(frame)
+            chunk = b"#" + frame.hasher.digest(length=16)
+        else:
+            body = node.head + b"".join(chunks)
+            if len(body) <= _INLINE:
+                chunk = b"@" + len(body).to_bytes(2, "little") + body
+            else:
+                chunk = b"#" + blake3(body).digest(length=16)
+        if frame.low < frame.depth:
+            parent.low = min(parent.low, frame.low)  # part of a cycle that began further out
+        else:
+            self._close(frame, chunk)
+        parent.chunks.append(chunk)
+
+    def _close(self, frame: _Frame, chunk: bytes) -> None:
+        """Nothing that was met since the node began leads out of it: its chunk holds wherever it is met again."""
+        component, open_ = self._component, self._open
+        members = component[frame.depth :]
+        del component[frame.depth :]
+        for k, key in enumerate(members):
+            del open_[key]
+            if k == 0:
+                self._memo[key] = chunk
+            else:
+                self._memo[key] = b"%" + count(k) + blake3(chunk).digest(length=16)
+                self._members.append(key)
+
+    def _forget_siblings(self, frame: _Frame) -> None:
+        """What one element of a set found out about its cycle must not show in the next: their order is chance."""
+        depth = frame.depth + 1
+        forgotten = self._component[depth:]
+        del self._component[depth:]
+        for key in forgotten:
+            del self._open[key]
+        members = self._members[frame.members :]
+        del self._members[frame.members :]
+        for key in members:
+            self._memo.pop(key, None)
+        self._revisits += len(forgotten) + len(members)
+        if self._revisits > _REVISITS:
+            self._refuse("it is a cyclic structure through sets, too tangled to be put in order", frame.node)
+
+    # --- leaves: scalars, and containers of nothing but scalars
+
+    def leaf(self, value: object) -> bytes | None:
+        """The chunk of a value that is no node, else ``None``."""
+        kind = type(value)
+        return _scalar(value) if kind in _SCALARS else self.plain(value, kind) if kind in _LEAVES else None
+
+    def plain(self, part: Any, kind: type) -> bytes | None:
+        """The chunk of a built-in container that holds scalars only, else ``None``."""
+        try:
+            if kind is dict:
+                return self._plain_dict(part)
+            kinds = {*map(type, part)}
+            if not kinds <= _SCALARS or (float in kinds and True in map(operator.ne, part, part)):
+                return None
+            if kind is list or kind is tuple:
+                return shrink(_DUMP(part, _VERSION))
+            chunks = sorted([_DUMP(each, _VERSION) for each in part])
+            return shrink((b"<" if kind is set else b">") + count(len(chunks)) + b"".join(chunks))
+        except ValueError:  # more than 2 GB in one piece
+            return None
+
+    def _plain_dict(self, part: dict[Any, Any]) -> bytes | None:
+        values = part.values()
+        kinds = {*map(type, values)}
+        if not kinds <= _SCALARS or (float in kinds and True in map(operator.ne, values, values)):
+            return None
+        kinds = {*map(type, part)}
+        if kinds == _STRINGS:
+            return shrink(b"{" + _DUMP(sorted(part.items()), _VERSION))
+        if not kinds <= _SCALARS or (float in kinds and True in map(operator.ne, part, part)):
+            return None
+        chunks = sorted([_DUMP(item, _VERSION) for item in part.items()])
+        return shrink(b"E" + count(len(chunks)) + b"".join(chunks))
+
+    @staticmethod
+    def plain_keys(keys: Sequence[str]) -> bytes:
+        """The keys of a dict, in order, for a head."""
+        return shrink(_DUMP(list(keys), _VERSION))
+
+
+def _scalar(value: Any) -> bytes:
+    kind = type(value)
+    if kind is float:
+        return _DUMP(value, _VERSION) if value == value else _NAN
+    if (kind is str or kind is bytes) and len(value) > _BIG:
+        data = value if kind is bytes else value.encode("utf-8", "surrogatepass")
+        hasher = blake3(b"big bytes" if kind is bytes else b"big str")
+        return b"#" + hasher.update(count(len(data))).update(data).digest(length=16)
+    return shrink(_DUMP(value, _VERSION))
+
+
+_LEAVES: Final = frozenset({list, tuple, dict, set, frozenset})

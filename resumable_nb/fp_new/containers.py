@@ -1,0 +1,122 @@
+"""How the built-in containers are taken apart."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, count, shrink
+
+_STRINGS: Final = frozenset({str})
+_ROWS: Final = frozenset({dict, tuple, list})
+_FEW_ROWS: Final = 16
+_MANY_COLUMNS: Final = 64
+_NESTED_TABLES: Final = 3
+
+Label = Callable[[int], str]
+
+
+def _index(i: int) -> str:
+    return f"[{i}]"
+
+
+class _Column:
+    """What the rows of a table hold under one key. ``level``: how many tables it is in."""
+
+    __slots__ = ("label", "level", "values")
+
+    def __init__(self, values: Sequence[object], label: Label, level: int) -> None:
+        self.values = values
+        self.label = label
+        self.level = level
+
+
+def _sequence(value: list[Any] | tuple[Any, ...], canon: Canonical) -> Node:
+    tag = (b"[" if type(value) is list else b"(") + count(len(value))
+    return _table(tag, value, _index) or Node(tag, value, _index)
+
+
+def _column(column: _Column, canon: Canonical) -> bytes | Node:
+    values = column.values
+    chunk = canon.plain(values, type(values))
+    if chunk is not None:
+        return chunk
+    table = _table(b"[", values, column.label, column.level) if column.level < _NESTED_TABLES else None
+    return table or Node(b"[" + count(len(values)), values, column.label)
+
+
+def _table(head: bytes, rows: Sequence[Any], label: Label, level: int = 0) -> Node | None:
+    """Many dicts with the same keys, or many sequences of the same length, by columns: far fewer and longer pieces."""
+    if len(rows) < _FEW_ROWS or (kind := type(rows[0])) not in _ROWS or {*map(type, rows)} != {kind}:
+        return None
+    width = len(rows[0])
+    if not 0 < width <= _MANY_COLUMNS or {*map(len, rows)} != {width}:
+        return None
+    keys: Sequence[Any] = range(width)
+    columns: list[Sequence[object]]
+    if kind is dict:
+        if not _STRINGS.issuperset(map(type, itertools.chain.from_iterable(rows))):
+            return None
+        keys = sorted(rows[0])
+        try:
+            columns = [list(map(operator.itemgetter(key), rows)) for key in keys]
+        except KeyError:
+            return None
+    else:
+        columns = list(map(list, zip(*rows, strict=True)))
+    return Node(
+        b"R" + head + kind.__name__.encode() + _key_head(keys),
+        [_Column(values, _beside(label, key), level + 1) for key, values in zip(keys, columns, strict=True)],
+    )
+
+
+def _key_head(keys: Sequence[Any]) -> bytes:
+    chunk = Canonical.plain_keys(keys) if not isinstance(keys, range) else b""
+    return count(len(keys)) + chunk
+
+
+def _beside(label: Label, key: object) -> Label:
+    return lambda i: f"{label(i)}[{key!r}]"
+
+
+def _dict(value: dict[Any, Any], canon: Canonical) -> Node:
+    if _STRINGS.issuperset(map(type, value)):
+        keys: list[Any] = sorted(value)
+        head = b"D" + count(len(keys)) + Canonical.plain_keys(keys)
+    else:
+        chunks = [(canon.leaf(key), key) for key in value]
+        distinct = {chunk for chunk, _ in chunks}
+        if None in distinct or len(distinct) < len(chunks):
+            return _pairs(value)
+        chunks.sort(key=operator.itemgetter(0))
+        keys = [key for _, key in chunks]
+        head = b"P" + count(len(keys)) + shrink(b"".join(chunk for chunk, _ in chunks if chunk is not None))
+    values = [value[key] for key in keys]
+
+    def label(i: int) -> str:
+        return f"[{keys[i]!r}]"
+
+    return _table(head, values, label) or Node(head, values, label)
+
+
+def _pairs(value: dict[Any, Any]) -> Node:
+    """A dict whose keys are nodes themselves: in no order until each pair is written."""
+    items = list(value.items())
+    return Node(b"Q" + count(len(items)), items, lambda i: f"[{items[i][0]!r:.60}]", unordered=True)
+
+
+def _set(value: set[Any] | frozenset[Any], canon: Canonical) -> Node:
+    tag = b"<" if type(value) is set else b">"
+    return Node(tag + count(len(value)), list(value), lambda i: "{…}", unordered=True)
+
+
+CONTAINERS: Final[dict[type, Expander]] = {
+    list: _sequence,
+    tuple: _sequence,
+    dict: _dict,
+    set: _set,
+    frozenset: _set,
+    _Column: _column,
+}

@@ -1,0 +1,247 @@
+"""``with step(…)``: skipped whole when it is done, in a cell, in a function, in a ``.py`` file; never run silently."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.kernels import Kernels
+from tests.test_magics import COUNT, counted
+
+PRELUDE = f"from resumable_nb import step\n{COUNT}"
+
+
+def twice(kernels: Kernels, cell: str, *, runs: int = 1) -> str:
+    """What a cell's last expression is after its blocks were skipped, in a new kernel; it must be as when they ran."""
+    first = kernels(PRELUDE)(cell)
+    kernel = kernels.again(PRELUDE)
+    second = kernel(cell)
+    assert counted(kernel.folder) == runs
+    assert second.value == first.value
+    return second.value
+
+
+CELLS = {
+    "plain": ("with step('a'):\n    count('ran')\n    x = [1]\nx", "[1]", 1),
+    "as": ("with step('a') as s:\n    count('ran')\n    x = 1\n(x, s.pending is not None)", "(1, True)", 1),
+    "guarded": ("with step('a') as s:\n    if s.pending:\n        count('ran')\n        x = 1\nx", "1", 1),
+    "loop": ("out = []\nfor n in range(3):\n    with step('a'):\n        count('ran')\n        out += [n]\nout", "[0, 1, 2]", 3),
+    "computed names": (
+        "out = []\nfor n in range(3):\n    with step(f'a {n}'):\n        count('ran')\n        out += [n]\nout",
+        "[0, 1, 2]",
+        3,
+    ),
+    "function": (
+        "def f(p):\n    with step('a'):\n        count('ran')\n        x = [p]\n        p = x\n    return p is x, x\nf(4)",
+        "(True, [4])",
+        1,
+    ),
+    "return": ("def f():\n    with step('a'):\n        count('ran')\n        return [1]\n    return 2\nf()", "[1]", 1),
+    "break": (
+        "out = []\nfor n in range(5):\n    with step('a'):\n        count('ran')\n        if n == 2:\n            break\n"
+        "    out.append(n)\nout",
+        "[0, 1]",
+        3,
+    ),
+    "continue": (
+        "out = []\nfor n in range(3):\n    with step('a'):\n        count('ran')\n        if n == 1:\n"
+        "            continue\n    out.append(n)\nout",
+        "[0, 2]",
+        3,
+    ),
+    "try": (
+        "try:\n    with step('a'):\n        count('ran')\n        x = 1\nexcept Exception:\n    x = 2\nfinally:\n    y = 3\n"
+        "x, y",
+        "(1, 3)",
+        1,
+    ),
+    "nested": (
+        "with step('a'):\n    with step('b'):\n        count('ran')\n        x = 1\n    with step('b'):\n"
+        "        count('ran')\n        y = 2\nx, y",
+        "(1, 2)",
+        2,
+    ),
+    "async": (
+        "import asyncio\nasync with step('a'):\n    await asyncio.sleep(0)\n    count('ran')\n    x = 1\nx",
+        "1",
+        1,
+    ),
+    "gathered": (
+        "import asyncio\nasync def f(n):\n    async with step(f'a {n}'):\n        await asyncio.sleep(0)\n"
+        "        count('ran')\n        x = n\n    return x\nawait asyncio.gather(f(1), f(2))",
+        "[1, 2]",
+        2,
+    ),
+    "closure": (
+        "def f():\n    total = 0\n    def add(n):\n        nonlocal total\n        with step('a'):\n            count('ran')\n"
+        "            total += n\n    add(2)\n    add(3)\n    return total\nf()",
+        "5",
+        2,
+    ),
+    "global in a function": (
+        "total = 1\ndef f():\n    global total\n    with step('a'):\n        count('ran')\n        total = 7\nf()\ntotal",
+        "7",
+        1,
+    ),
+    "method": (
+        "class A:\n    def f(self):\n        with step('a'):\n            count('ran')\n            self.x = 1\n"
+        "            y = 2\n        return y\nA().f()",
+        "2",
+        1,
+    ),
+    "one line": ("with step('a'): count('ran'); x = 1\nx", "1", 1),
+    "aliased": ("from resumable_nb import step as part\nwith part('a'):\n    count('ran')\n    x = 1\nx", "1", 1),
+    "inside a step": (
+        "%%resumable outer\nwith step('a'):\n    count('ran')\n    x = 1\nx",
+        "",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_block_in_a_cell(kernels: Kernels, name: str) -> None:
+    cell, value, runs = CELLS[name]
+    if name == "inside a step":
+        kernels(PRELUDE, cell)
+        kernel = kernels.again(PRELUDE, cell)
+        assert kernel("x").value == "1"
+        assert counted(kernel.folder) == runs
+    else:
+        assert twice(kernels, cell, runs=runs) == value
+
+
+def test_done_blocks_of_an_unfinished_step(kernels: Kernels) -> None:
+    cell = """%%resumable outer
+parts = []
+for n in range(3):
+    with step("part"):
+        print("part", n)
+        count("ran")
+        parts.append(n)
+    if n == 1:
+        assert os.path.exists("go")
+parts
+"""
+    kernel = kernels(PRELUDE, "import os")
+    assert kernel.attempt(cell).error == "AssertionError"
+    Path(kernel.folder, "go").touch()
+    kernel = kernels.again(PRELUDE, "import os")
+    shown = kernel(cell)
+    assert shown.value == "[0, 1, 2]"
+    assert shown.stdout.startswith("part 0\npart 1\npart 2\n")
+    assert counted(kernel.folder) == 3
+    assert kernel("sorted(get_ipython().run_line_magic('resumable', 'steps').index)").value == (
+        "['outer', 'outer/part', 'outer/part#2', 'outer/part#3']"
+    )
+
+
+def test_failed_block_is_continued(kernels: Kernels) -> None:
+    kernel = kernels(PRELUDE)
+    cell = "with step('a'):\n    count('ran')\n    x = 1 / zero"
+    kernel("zero = 0")
+    shown = kernel.attempt(cell)
+    assert shown.error == "ZeroDivisionError"
+    assert "----> 3     x = 1 / zero" in shown.text
+    assert "resumable_nb" not in shown.text
+    kernel("zero = 4", cell)
+    assert kernel("x").value == "0.25"
+    assert counted(kernel.folder) == 2
+
+
+def test_bad_uses(kernels: Kernels) -> None:
+    kernel = kernels(PRELUDE)
+    for cell, says in [
+        ("step('')", "needs a name"),
+        ("step(3)", "needs a name"),
+        ("s = step('a')\nwith s:\n    x = 1\nwith s:\n    pass", None),
+        ("s = step('b')\nwith s:\n    with s:\n        pass", "was entered before"),
+    ]:
+        shown = kernel.attempt(cell)
+        if says is None:
+            assert not shown.error, shown.text
+        else:
+            assert shown.error == "UsageError"
+            assert says in shown.said
+            assert "\n" not in shown.said
+
+
+# --- plain files
+
+
+def python(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    program = folder / "program.py"
+    program.write_text(f"{PRELUDE}\n{textwrap.dedent(text)}")
+    return subprocess.run(
+        [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, env={**os.environ}, check=False
+    )
+
+
+def test_file_is_skipped(tmp_path: Path) -> None:
+    """At module level, in a function, under a guard; a second process runs nothing."""
+    text = """
+        with step("a"):
+            count("ran")
+            x = [1]
+        def f():
+            with step("b"):
+                count("ran")
+                y = 2
+            return y
+        with step("c") as s:
+            if s.pending:
+                count("ran")
+                z = 3
+        print(x, f(), z)
+    """
+    first, second = python(tmp_path, text), python(tmp_path, text)
+    assert first.stdout == second.stdout == "[1] 2 3\n", first.stderr + second.stderr
+    assert first.stderr == second.stderr == ""
+    assert counted(tmp_path) == 3
+
+
+def test_guard_needs_no_trace(tmp_path: Path) -> None:
+    text = """
+        import sys
+        with step("a") as s:
+            if s.pending:
+                count("ran")
+                x = sys.gettrace() is None
+        traced = sys.gettrace()
+        with step("b") as s:
+            if s.pending:
+                pass
+        print(x, traced)
+    """
+    assert python(tmp_path, text).stdout == python(tmp_path, text).stdout == "True None\n"
+    assert counted(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("def f():\n    with step('a'):\n        count('ran')\n        return 1\nf()", "its body has a return"),
+        ("with step('a'): count('ran')", "on a line of its own"),
+        ("for n in 'ab':\n    with step('a'):\n        count('ran')\n        break", "its body has a break"),
+        ("def f():\n    with step('a') as s:\n        if s.pending:\n            return 1\nf()", "its body has a return"),
+        ("exec(\"with step('a'):\\n    count('ran')\")", "its source cannot be read"),
+    ],
+)
+def test_body_that_could_not_be_skipped_never_runs(tmp_path: Path, body: str, says: str) -> None:
+    done = python(tmp_path, body)
+    assert done.returncode == 1
+    assert "UsageError: " in done.stderr
+    assert says in done.stderr.splitlines()[-1]
+    assert counted(tmp_path) == 0
+
+
+def test_imported_module(kernels: Kernels, tmp_path: Path) -> None:
+    text = f"{PRELUDE}\ndef work(n):\n    with step('inner'):\n        count('ran')\n        result = n * 2\n    return result\n"
+    (tmp_path / "my_steps.py").write_text(text)
+    cell = "import my_steps\nmy_steps.work(3)"
+    assert twice(kernels, cell) == "6"
