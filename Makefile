@@ -45,15 +45,16 @@ kernel: $(READY) system ## tests that start and kill real kernels
 
 # Every other supported Python on this machine, each once: on PATH or among pyenv's.
 others: $(READY)
-	@main=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ran=" $$main "; \
+	@main=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ran=" $$main "; failed=""; \
 	for python in python3.11 python3.12 python3.13 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1[123]*/bin/python; do \
 		version=$$("$$python" -c 'import sys, ensurepip, venv; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
 		[[ "$$ran" == *" $$version "* ]] && continue; \
 		ran="$$ran$$version "; \
 		echo "== unit tests under Python $$version"; \
-		$(MAKE) --no-print-directory unit VENV=.venv-$$version PYTHON="$$python"; \
+		$(MAKE) --no-print-directory unit VENV=.venv-$$version PYTHON="$$python" || failed="$$failed $$version"; \
 	done; \
-	echo "Unit tests ran under Python:$$ran"
+	echo "Unit tests ran under Python:$$ran"; \
+	if [ -n "$$failed" ]; then echo "and failed under:$$failed"; exit 1; fi
 
 system:
 	@missing=""; for each in $(SYSTEM); do command -v "$${each%%:*}" >/dev/null || missing="$$missing $${each##*:}"; done; \

@@ -28,14 +28,16 @@ ATOMS: Final = frozenset(
     {type(None), bool, int, float, complex, str, bytes, range, slice, type(...), type(NotImplemented)}
     | {datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone}
     | {decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, pathlib.PosixPath, pathlib.PurePosixPath}
-    | {types.BuiltinFunctionType, types.CodeType, types.ModuleType, types.GenericAlias, types.UnionType}
+    | {types.CodeType, types.ModuleType, types.GenericAlias, types.UnionType}
     | {types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType}
     | {types.MemberDescriptorType, types.ClassMethodDescriptorType, types.FrameType, types.TracebackType}
     | {weakref.ref, logging.RootLogger, logging.Logger}
 )
 """Types whose objects cannot change, or are found again by name: nothing is shared through them."""
 
-_TRANSPARENT: Final = (tuple, frozenset, types.MethodType, types.MappingProxyType)
+_TRANSPARENT: Final = frozenset(
+    {tuple, frozenset, types.MappingProxyType, types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType}
+)
 """Two names for one such object share what is in it, not the object."""
 
 _FOREIGN: Final = ("IPython", "ipykernel", "resumable_nb", "traitlets")
@@ -261,7 +263,7 @@ def _verdict(kind: type) -> _Verdict:
 
 def _judge(kind: type) -> _Verdict:
     numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
-    if kind in ATOMS or kind.__module__.partition(".")[0] in _FOREIGN:
+    if kind in ATOMS or str(kind.__module__).partition(".")[0] in _FOREIGN:
         return _Verdict.STOP
     if issubclass(kind, type | types.FunctionType | type(functools.lru_cache(lambda: None))):
         return _Verdict.DEFINITION

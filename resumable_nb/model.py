@@ -209,6 +209,9 @@ class Position(Stored, frozen=True, kw_only=True):
     total: int | None
     at: float
     key: str
+    """Digest of the step's key, without the kept variables: those come back, whatever they are when the step goes on."""
+    inputs: dict[str, str] = {}
+    """Digests that the kept variables had in the step's key when the loop first began."""
     manifest: str = ""
     claims: dict[str, int] = {}
     """How many calls of each identity with ``each_call`` the kept turns had made."""

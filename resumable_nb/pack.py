@@ -68,11 +68,11 @@ class PackBuilder:
         self.rows: dict[str, bytes] = {}
         self.size_bytes = 0
 
-    def add(self, raw: memoryview, row_bytes: int, digests: tuple[str, ...], *, readonly: bool = False) -> Buffer:
-        """Place a buffer; ``digests`` are those of its chunks. It must stay unchanged until ``seal``."""
+    def add(self, raw: memoryview, row_bytes: int, *, readonly: bool = False) -> Buffer:
+        """Place a buffer; it must stay unchanged until ``seal``. The next chunk is hashed while the last is written."""
         self._held.append(raw)
-        pieces = zip(chunks(raw, row_bytes), digests, strict=True)
-        return Buffer(raw.nbytes, readonly, tuple(self._place(chunk, name) for chunk, name in pieces))
+        extents = tuple(self._place(chunk, digest(chunk)) for chunk in chunks(raw, row_bytes))
+        return Buffer(raw.nbytes, readonly, extents)
 
     def _place(self, chunk: memoryview, name: str) -> Extent:
         found = self._placed.get(name) or self._known(name)

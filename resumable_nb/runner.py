@@ -100,6 +100,11 @@ class Runner:
         """What the step's result depends on, now."""
         return step_key(spec.body, self._lookup(space), spec.options, spec.base)
 
+    def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
+        """The step's inputs in a few words each, for people."""
+        lookup = self._lookup(space)
+        return {name: describe(name, lookup) for name in key.inputs}
+
     def enter(self, spec: StepSpec, space: Namespace, *, replay: str = "") -> Execution:
         """Decide; bring a skipped step's state back; begin any other.
 
@@ -189,7 +194,6 @@ class Runner:
             random_blob = earlier.random
         else:
             random_blob, rows = self._journal.blob_row(random_state())
-        lookup = self._lookup(space)
         record = StepRecord(
             id=spec.id,
             name=spec.name,
@@ -200,7 +204,7 @@ class Runner:
             run=self._run,
             why=why,
             changes=changes,
-            previews={name: describe(name, lookup) for name in key.inputs},
+            previews=self.previews(key, space),
             started_at=self._clock(),
             text=spec.text,
             random=random_blob,
@@ -212,7 +216,7 @@ class Runner:
         inner = scope.StepScope(
             spec.id,
             version=version,
-            key=digest(msgspec.json.encode(key)),
+            key=key,
             continuing=isinstance(decision, plan.Continue),
             same_key=same_key,
         )
@@ -253,6 +257,7 @@ class Runner:
         record = msgspec.structs.replace(
             execution.record,
             status="done",
+            key=execution.scope.key,
             ended_at=self._clock(),
             duration_s=self._duration_s(spec),
             after=self._after(execution, space),
@@ -275,7 +280,7 @@ class Runner:
         now = self.key(execution.spec, space)
         return {
             f"{change.part} {change.name}": change.new
-            for change in plan.differences(execution.key, now)
+            for change in plan.differences(execution.scope.key, now)
             if change.part in ("input", "function", "file")
         }
 

@@ -8,6 +8,11 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
+
+from resumable_nb.model import StepKey
+
+NO_KEY: Final = StepKey(source="")
 
 
 @dataclass(slots=True, eq=False)
@@ -16,8 +21,8 @@ class StepScope:
 
     id: str = ""
     version: int = 1
-    key: str = ""
-    """Digest of the step's key."""
+    key: StepKey = NO_KEY
+    """What the step depends on, as it was when the body first began; a loop that goes on from a kept turn says so."""
     continuing: bool = False
     """The body runs again after a crash, a stop or an error: recorded failures that it handled replay."""
     same_key: bool = False
@@ -40,12 +45,18 @@ class StepScope:
 
 
 _here: contextvars.ContextVar[StepScope | None] = contextvars.ContextVar("resumable_nb_step", default=None)
-_outer: list[StepScope] = [StepScope()]  # worker threads start with an empty context: they belong to the last one here
+_outer: list[StepScope] = [StepScope()]
+"""Those of the main thread. Worker threads start with an empty context, and belong to the last one here; tasks have a
+context that knows their step, so that two which overlap are not taken to be nested."""
 
 
 def current() -> StepScope:
     """The executing step's scope."""
-    return _here.get() or _outer[-1]
+    return _here.get() or _outer[0 if _in_main_thread() else -1]
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def reset() -> None:
@@ -62,7 +73,8 @@ class Entry:
     def __init__(self, scope: StepScope) -> None:
         self._scope = scope
         self._token = _here.set(scope)
-        _outer.append(scope)
+        if _in_main_thread():
+            _outer.append(scope)
 
     def leave(self) -> None:
         if self._scope in _outer:

@@ -87,6 +87,8 @@ class Session:
         self.store = store
         self.base = base
         self.notebook = notebook
+        self.unnamed = False
+        """Nobody named the task: it has its folder's name, and the user was not told so yet."""
         self.bus = bus or Bus()
         self.run = f"{time.time_ns() // 1_000_000:013d}-{uuid.uuid4().hex[:6]}"
         self.lease = Lease(store, run=self.run, bus=self.bus)
@@ -147,6 +149,10 @@ class Session:
     def load(self, body: Body) -> None:
         """Bring back the pending variables that this code can reach."""
         self.snapshots.materialise(self.space, self.snapshots.reach(self.space, body))
+
+    def load_all(self) -> None:
+        """Bring back every pending variable: afterwards nobody will know where they are."""
+        self.snapshots.materialise(self.space, None)
 
     def record(self) -> Recorder | None:
         return _shell[-1].record() if _shell else None
@@ -248,18 +254,19 @@ def open_session(
     ``store`` is a folder (default: ``.resumable`` beside the notebook). Raises ``UsageError`` for anything else.
     """
     place = _place(live)
-    earlier = _open.pop() if _open else None
+    chosen = name or place.name
+    folder = _root(store, place.folder) / slug(chosen)
+    earlier = _open[-1] if _open else None
     if earlier is not None:
-        earlier.close()
+        earlier.load_all()
+        close()
         live = earlier.space.live if live is None else live
         lazy = earlier.space.lazy if lazy is None else lazy
         hidden = earlier.space.hidden if hidden is None else hidden
-    chosen = name or place.name
-    root = _root(store, place.folder)
     bus = Bus()
     session = Session(
         chosen,
-        DiskStore(root / slug(chosen), bus=bus),
+        DiskStore(folder, bus=bus),
         live=vars(sys.modules["__main__"]) if live is None else live,
         base=place.folder,
         notebook=place.notebook,
@@ -269,7 +276,11 @@ def open_session(
     )
     for listener in _listeners:
         session.bus.listen(listener)
+    if earlier is not None:
+        session.provenance |= earlier.provenance
+    session.unnamed = name is None and not place.notebook
     _open.append(session)
+    _serve()  # anew in a process that was forked after the import
     return session
 
 
@@ -334,6 +345,11 @@ def opened(name: str, store: str | os.PathLike[str] | None = None, **options: An
         _open.remove(session)
 
 
-block.use(current)
-tools.use(lambda: current().desk())
-track.use(lambda: current().keeper())
+def _serve() -> None:
+    """Say where blocks, tools and loops of this process find the session."""
+    block.use(current)
+    tools.use(lambda: current().desk())
+    track.use(lambda: current().keeper())
+
+
+_serve()

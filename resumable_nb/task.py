@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 import html
 import time
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from resumable_nb import codec, plan
-from resumable_nb.tools import resolve_call
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
-from resumable_nb.model import MISSING, CallRecord, Missing, RunRecord, StepKey, StepRecord
+from resumable_nb.model import MISSING, CallRecord, Change, RunRecord, StepKey, StepRecord
 from resumable_nb.runner import Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
+from resumable_nb.tools import resolve_call
 
 if TYPE_CHECKING:
     import pandas as pd
+
+DIFF_LINES: Final = 12
 
 Status = Literal["pending", "running", "idle", "failed", "completed", "dead", "closed"]
 
@@ -100,7 +104,10 @@ class Task:
         record = self._step(step)
         versions = [each for each in self._parts.journal.versions(record.id) if each.version < record.version]
         spec = self._parts.specs.get(record.id)
-        now = self._parts.runner.key(spec, self._parts.space) if spec is not None and spec.kind == "cell" else None
+        now = None
+        if spec is not None and spec.kind == "cell":
+            key = self._parts.runner.key(spec, self._parts.space)
+            now = Now(key, self._parts.runner.previews(key, self._parts.space), spec.text)
         return Why(record, versions[-1] if versions else None, now)
 
     def versions(self, step: str) -> list[StepRecord]:
@@ -170,7 +177,7 @@ class Task:
         calls = self._parts.journal.calls()
         doubtful = [call for call in calls if self.in_doubt(call)]
         done = sum(call.status == "done" for call in calls)
-        lines = [f"task {self.name}: {self.status}, {len(steps)} steps, {done} tool calls done"]
+        lines = [f"task {self.name}: {self.status}, {plural(len(steps), 'step')}, {plural(done, 'tool call')} done"]
         width = max((len(record.id) for record in steps), default=0)
         lines += [
             f"  {record.id:<{width}}  {record.status:<7}  {clock_time(record.started_at)}  "
@@ -181,42 +188,69 @@ class Task:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Task {self.name} {self.status}>"
+        try:
+            status: str = self.status
+        except ResumableError as error:
+            status = type(error).__name__
+        return f"<Task {self.name} {status}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
 
 
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What a step would depend on if it ran now."""
+
+    key: StepKey
+    previews: dict[str, str]
+    text: str
+
+
 class Why:
     """The answer to ``why``, as text."""
 
-    def __init__(self, record: StepRecord, earlier: StepRecord | None, now: StepKey | None) -> None:
+    def __init__(self, record: StepRecord, earlier: StepRecord | None, now: Now | None) -> None:
         self.record = record
         self.earlier = earlier
+        self.now = now
         self.changes = record.changes
         """What had changed when it last ran."""
-        self.pending = plan.stale(record, now) if now is not None else ()
+        self.pending = plan.stale(record, now.key) if now is not None else ()
         """What has changed since."""
 
     def lines(self) -> list[str]:
         record = self.record
         lines = [f"{record.id} v{record.version} {record.status}, ran {clock_time(record.started_at)}: {record.why}"]
-        old = self.earlier.previews if self.earlier else {}
-        lines += [self._line(change, old.get(change.name, ""), record.previews.get(change.name, "")) for change in self.changes]
+        for change in self.changes:
+            lines += _told(change, self.earlier, record)
         if self.pending:
             lines.append("it would run again now:")
-            lines += [self._line(change, record.previews.get(change.name, ""), "") for change in self.pending]
+            for change in self.pending:
+                lines += _told(change, record, self.now)
         elif record.status == "done":
             lines.append("nothing that it depends on is known to have changed since")
         return lines
 
-    def _line(self, change: plan.Change, old: str, new: str) -> str:
-        before = " ".join(filter(None, (old, change.old[:8] or "nothing")))
-        after = " ".join(filter(None, (new, change.new[:8] or "nothing")))
-        return f"  {change.part}{' ' + change.name if change.name else ''}: {before} → {after}"
-
     def __repr__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _told(change: Change, old: StepRecord | None, new: StepRecord | Now | None) -> list[str]:
+    """A change, old against new; of source the lines that differ."""
+    if change.part == "source" and old is not None and new is not None:
+        compared = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), n=0, lineterm="")
+        lines = [f"    {line}" for line in compared if not line.startswith(("---", "+++", "@@"))]
+        more = [f"    … {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
+        return ["  source:", *lines[:DIFF_LINES], *more]
+    before = old.previews.get(change.name, "") if old is not None else ""
+    after = new.previews.get(change.name, "") if new is not None else ""
+    if before == after or not before or not after:  # what people can tell apart needs no digests
+        before, after = (
+            f"{text} ({mark[:8]})" if text and mark else mark[:8] or "nothing"
+            for text, mark in ((before, change.old), (after, change.new))
+        )
+    return [f"  {change.part}{' ' + change.name if change.name else ''}: {before} → {after}"]
 
 
 def clock_time(at: float) -> str:

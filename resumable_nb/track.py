@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Generic, TypeVar, cast
 
+import msgspec
+
 from resumable_nb import frame as frames
 from resumable_nb import scope
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Bus
 from resumable_nb.journal import Journal
-from resumable_nb.model import MISSING, Position
+from resumable_nb.model import MISSING, Position, digest
 from resumable_nb.snapshot import Namespace, Snapshots
 
 T = TypeVar("T")
@@ -130,6 +132,7 @@ class Loop:
 
     def __init__(self, owner: Track[Any], frame: FrameType) -> None:
         self._owner = owner
+        self._names = owner.keep or ()
         self._keeper = _provider[0]()
         self._scope = scope.current()
         self._id = f"{owner.label or 'loop'}#{self._scope.next_ordinal(f'track {owner.label}') + 1}"
@@ -161,7 +164,7 @@ class Loop:
 
     def _resume(self, frame: FrameType) -> None:
         position = self._keeper.journal.position(self._scope.id, self._id)
-        if position is MISSING or not self._scope.continuing or position.key != self._scope.key:
+        if position is MISSING or not self._scope.continuing or position.key != self._key():
             return
         space = self._keeper.space(frame)
         restored = self._keeper.snapshots.restore_now(space, position.manifest)
@@ -170,10 +173,19 @@ class Loop:
         with self._scope.lock:
             self._scope.claims = Counter(position.claims)
             self._scope.ordinals |= Counter(position.ordinals)
+            # An interrupted loop has changed its variables: what the step then leaves comes from those of the beginning.
+            inputs = {name: mark for name, mark in self._scope.key.inputs.items() if name not in self._names}
+            self._scope.key = msgspec.structs.replace(self._scope.key, inputs=inputs | position.inputs)
+
+    def _key(self) -> str:
+        """Digest of all that the step depends on, the kept variables left out."""
+        inputs = {name: mark for name, mark in self._scope.key.inputs.items() if name not in self._names}
+        return digest(msgspec.json.encode(msgspec.structs.replace(self._scope.key, inputs=inputs), order="sorted"))
 
     def _keep(self, frame: FrameType) -> None:
-        names = self._owner.keep or ()
+        names = self._names
         space = self._keeper.space(frame)
+        self._keeper.snapshots.materialise(space, names)
         for name in names:
             if name not in space.variables:
                 raise UsageError(f"track(keep=…): there is no variable {name!r} at the end of turn {self.done}")
@@ -189,7 +201,8 @@ class Loop:
             done=self.done,
             total=self._owner.total,
             at=self._keeper.clock(),
-            key=self._scope.key,
+            key=self._key(),
+            inputs={name: mark for name, mark in self._scope.key.inputs.items() if name in names},
             manifest=capture.manifest_digest,
             claims=dict(self._scope.claims),
             ordinals=dict(self._scope.ordinals),

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from resumable_nb import scope, session, tool
+from resumable_nb import scope, session, tool, tools
 from resumable_nb.cli import demo, verdict
 from resumable_nb.cli.command import run
 
@@ -31,6 +31,8 @@ def pay(reference: str, cents: int, token: str = "") -> dict[str, Any]:
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the task ``nightly``: a payment that was made, one that failed, and one in doubt."""
     monkeypatch.chdir(tmp_path)
+    tools.use(lambda: session.current().desk())  # as the import of session does; other tests use desks of their own
+    scope.reset()
     with session.opened("nightly", tmp_path / ".resumable", live={}):
         pay("A1", 500, token="s3cret")
         with pytest.raises(ValueError, match="negative"):

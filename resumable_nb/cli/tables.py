@@ -100,7 +100,7 @@ def steps(records: Iterable[StepRecord], calls: Iterable[CallRecord], title: str
             seconds(record.duration_s),
             str(counts[record.id]),
             size(record.size_bytes),
-            Text(textwrap.shorten(record.error or record.why, 72, placeholder=" …")),
+            Text(textwrap.shorten(record.error or record.why, 48, placeholder=" …")),
         )
     return result
 

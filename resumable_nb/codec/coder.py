@@ -9,17 +9,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from resumable_nb.codec.definitions import Definitions
-from resumable_nb.codec.encoder import NOTHING_SHARED, Encoded, Encoder, Shared
+from resumable_nb.codec.encoder import NOTHING_SHARED, DeepEncoder, Encoded, Encoder, Shared
 from resumable_nb.codec.library import Fetch, Shelf, Trial
 from resumable_nb.codec.probe import Probe, offender
 from resumable_nb.codec.rebuild import Decoder, Library, collector_off
 from resumable_nb.errors import NotSaved, ResumableError
 from resumable_nb.model import MISSING
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 DEEP_STACK_BYTES: Final = 512 << 20
-DEEP_RECURSION: Final = 1_000_000
+DEEP_RECURSION = 1_000_000
 LARGE_STREAM_BYTES: Final = 1 << 20
 
 _deep = threading.Lock()
@@ -49,27 +50,33 @@ class Codec:
     ) -> Encoded:
         """Raises ``NotSaved``, with the path to what cannot be written down."""
 
-        def work() -> Encoded:
-            return Encoder(self.definitions, own, shared, in_band=in_band).encode(value)
-
         try:
-            return _with_deep_stack(work)
+            return self._encode(value, own, shared, in_band=in_band)
         except Exception as error:
             raise self.explain(value, error) from error
 
     def digestible(self, value: Any, *, own: Collection[object] = (), shared: Shared = NOTHING_SHARED) -> Encoded:
         """As ``encode``, but what cannot be written stands as its type and identity: good for comparing only."""
 
-        def work(kind: type[Encoder]) -> Encoded:
-            return kind(self.definitions, own, shared, in_band=False).encode(value)
-
         try:
-            return _with_deep_stack(lambda: work(Encoder))
+            return self._encode(value, own, shared, in_band=False)
         except Exception:
             try:
-                return _with_deep_stack(lambda: work(Probe))
+                return _with_deep_stack(Probe(self.definitions, own, shared, in_band=False).encode, value)
             except Exception as error:  # not to be compared at all, and never to be saved
                 return Encoded(f"{type(error).__name__} {id(value)}".encode(), (), {}, frozenset())
+
+    def _encode(self, value: Any, own: Collection[object], shared: Shared, *, in_band: bool) -> Encoded:
+        def work(kind: type[Encoder | DeepEncoder]) -> Encoded:
+            return kind(self.definitions, own, shared, in_band=in_band).encode(value)
+
+        try:
+            return work(Encoder)
+        except RecursionError:
+            try:
+                return _with_deep_stack(work, Encoder)
+            except RecursionError:
+                return _with_deep_stack(work, DeepEncoder)
 
     def decode(self, stream: bytes | memoryview, buffers: Sequence[Any] = ()) -> Any:
         """Raises ``NotSaved`` where the objects' own code fails."""
@@ -115,7 +122,7 @@ class Codec:
         """Say where in ``value`` the object is that cannot be written."""
         probe = Probe(self.definitions, (), NOTHING_SHARED, in_band=False)
         try:
-            _with_deep_stack(lambda: probe.encode(value))
+            _with_deep_stack(probe.encode, value)
         except Exception as other:
             return NotSaved(_text(other), path="")
         if not probe.offenders:
@@ -124,17 +131,13 @@ class Codec:
         return NotSaved(f"{path}: {_text(why)}" if path else _text(why), path=path)
 
 
-def _with_deep_stack(work: Callable[[], T]) -> T:
-    """Run ``work``; where a chain is longer than the stack is deep, again in a thread with a large one."""
-    try:
-        return work()
-    except RecursionError:
-        pass
+def _with_deep_stack(work: Callable[[A], T], argument: A) -> T:
+    """Run ``work`` in a thread with a large stack: a chain may be longer than the usual one is deep."""
     outcome: list[T | BaseException] = []
 
     def run() -> None:
         try:
-            outcome.append(work())
+            outcome.append(work(argument))
         except BaseException as error:
             outcome.append(error)
 
@@ -156,7 +159,7 @@ def _with_deep_stack(work: Callable[[], T]) -> T:
 
 def _may_fail_to_load(kind: type) -> bool:
     """Objects that come back through code of their own may write well and read badly."""
-    if issubclass(kind, type) or kind.__module__.partition(".")[0] in _TRUSTED:
+    if issubclass(kind, type) or str(kind.__module__).partition(".")[0] in _TRUSTED:
         return issubclass(kind, BaseException)
     plain = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
     return not (plain and kind.__new__ is object.__new__ and not hasattr(kind, "__setstate__"))

@@ -29,7 +29,7 @@ LONG_ROW_BYTES: Final = 1 << 20
 """Rows of a 2-D block from this size on are chunked one by one, so that a changed column changes its chunks only."""
 
 Reduced = Any
-Handler = Callable[["Encoder", Any], Reduced]
+Handler = Callable[[Any, Any], Reduced]
 
 _VIEWS: Final = {
     type(getattr(kind(), name)()): name for kind in (dict, OrderedDict) for name in ("keys", "values", "items")
@@ -104,14 +104,14 @@ class _Buffers:
         return False
 
 
-class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """Writes one stream. What ``own`` has is held by value even where it could be named, nested classes too."""
+class _Reducer:
+    """How objects are reduced, for a pickler. What ``own`` has is held by value even where it could be named."""
 
     def __init__(self, definitions: Definitions, own: Collection[object], shared: Shared, *, in_band: bool) -> None:
-        self._file = io.BytesIO()
+        self._target = io.BytesIO()
         self._buffers = _Buffers()
         # A callback of its own: one bound to this object would be a cycle that keeps all that was pickled alive.
-        super().__init__(self._file, protocol=5, buffer_callback=None if in_band else self._buffers)
+        self._begin(self._target, None if in_band else self._buffers)
         self.refs: dict[str, object] = {}
         self.kinds: set[type] = set()
         self._definitions = definitions
@@ -124,11 +124,15 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     def _owned(self, thing: object) -> list[Any]:
         return [*self._definitions.owned(thing)] if isinstance(thing, type) else [thing]
 
+    def _begin(self, target: io.BytesIO, callback: _Buffers | None) -> None:
+        raise NotImplementedError
+
+    def _write(self, value: Any) -> None:
+        raise NotImplementedError
+
     def encode(self, value: Any) -> Encoded:
-        # Not cloudpickle's own dump, which hides a RecursionError: the codec has a deeper stack for it.
-        pickle.Pickler.dump(self, value)
-        self.clear_memo()  # it keeps everything that was seen alive
-        return Encoded(self._file.getvalue(), tuple(self._buffers.taken), self.refs, frozenset(self.kinds))
+        self._write(value)
+        return Encoded(self._target.getvalue(), tuple(self._buffers.taken), self.refs, frozenset(self.kinds))
 
     def reducer_override(self, thing: Any) -> Reduced:
         kind = type(thing)
@@ -155,7 +159,7 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         return key, False
 
     def _function(self, function: types.FunctionType) -> Reduced:
-        usual = super().reducer_override(function)
+        usual = cloudpickle.Pickler.reducer_override(self, function)
         if usual is NotImplemented:
             return usual
         key, held = self._reference(function)
@@ -189,13 +193,14 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         return self._sources[code.co_filename]
 
     def _class(self, kind: type) -> Reduced:
-        usual = super().reducer_override(kind)
+        usual = cloudpickle.Pickler.reducer_override(self, kind)
         if usual is NotImplemented or len(usual) < 6:
             return usual
         key, held = self._reference(kind)
         if not held:
             return rebuild.make_reference, key
         make, args, state, _, _, setter = usual
+        state[0].pop("__slotnames__", None)  # a cache of copyreg's, which appears when the first instance is pickled
         if issubclass(kind, enum.Enum):
             # cloudpickle's tracker finds the living class by a number: here that would overwrite its attributes.
             args = (*args[:-2], None, None)
@@ -298,6 +303,34 @@ class Encoder(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         return rebuild.make_arrow, (array.type, len(array), buffers, array.null_count, 0)
 
 
+class Encoder(_Reducer, cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """Writes one stream."""
+
+    def _begin(self, target: io.BytesIO, callback: _Buffers | None) -> None:
+        cloudpickle.Pickler.__init__(self, target, protocol=5, buffer_callback=callback)
+
+    def _write(self, value: Any) -> None:
+        # Not cloudpickle's own dump, which hides a RecursionError: the codec has a deeper stack for it.
+        pickle.Pickler.dump(self, value)
+
+
+class DeepEncoder(_Reducer, pickle._Pickler):
+    """The same in Python: slow, but not bound to the C stack, whose depth is fixed from Python 3.12 on."""
+
+    dispatch_table = cloudpickle.Pickler.dispatch_table
+
+    def _begin(self, target: io.BytesIO, callback: _Buffers | None) -> None:
+        pickle._Pickler.__init__(self, target, 5, buffer_callback=callback)
+        self.globals_ref: dict[int, dict[str, Any]] = {}
+
+    def _write(self, value: Any) -> None:
+        pickle._Pickler.dump(self, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """cloudpickle's own methods, which need no more than these attributes."""
+        return types.MethodType(getattr(cloudpickle.Pickler, name), self)
+
+
 _SENTINELS: Final[dict[type, str]] = {
     type(found): name
     for name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY")
@@ -305,17 +338,17 @@ _SENTINELS: Final[dict[type, str]] = {
 }
 
 _HANDLERS: Final[dict[type, Handler | None]] = {
-    types.CodeType: Encoder._code,
-    types.CellType: Encoder._cell,
-    memoryview: Encoder._memoryview,
-    CachedFunction: Encoder._cached,
-    functools.cached_property: Encoder._cached_property,
-    weakref.WeakKeyDictionary: Encoder._weak_dict,
-    weakref.WeakValueDictionary: Encoder._weak_dict,
-    random.Random: Encoder._random,
+    types.CodeType: _Reducer._code,
+    types.CellType: _Reducer._cell,
+    memoryview: _Reducer._memoryview,
+    CachedFunction: _Reducer._cached,
+    functools.cached_property: _Reducer._cached_property,
+    weakref.WeakKeyDictionary: _Reducer._weak_dict,
+    weakref.WeakValueDictionary: _Reducer._weak_dict,
+    random.Random: _Reducer._random,
     io.BytesIO: None,
     io.StringIO: None,
-    **dict.fromkeys(_VIEWS, Encoder._dict_view),
+    **dict.fromkeys(_VIEWS, _Reducer._dict_view),
     **{kind: (lambda _, thing: _SENTINELS[type(thing)]) for kind in _SENTINELS},
 }
 
@@ -331,18 +364,24 @@ def _handler(kind: type) -> Handler | None:
 
 def _classify(kind: type) -> Handler | None:
     numpy = sys.modules.get("numpy")
-    if issubclass(kind, io.IOBase) and kind.__reduce_ex__ is io.IOBase.__reduce_ex__:
-        return Encoder._file_like
+    if issubclass(kind, io.IOBase) and not any(map(_reduces_itself, kind.__mro__)):
+        return _Reducer._file_like
     if numpy is not None and issubclass(kind, numpy.memmap):
-        return Encoder._memmap
+        return _Reducer._memmap
     if numpy is not None and issubclass(kind, numpy.ndarray):
-        return Encoder._array
-    if numpy is not None and "mtrand" in kind.__module__ and kind.__name__ == "RandomState":
-        return Encoder._random_state
+        return _Reducer._array
+    if numpy is not None and "mtrand" in str(kind.__module__) and kind.__name__ == "RandomState":
+        return _Reducer._random_state
     arrow = sys.modules.get("pyarrow")
     if arrow is not None and issubclass(kind, arrow.Array):
-        return Encoder._arrow
+        return _Reducer._arrow
     return None
+
+
+def _reduces_itself(kind: type) -> bool:
+    """A class outside the library that says how it is pickled."""
+    own = vars(kind).keys() & {"__reduce__", "__reduce_ex__", "__getstate__"}
+    return bool(own) and kind.__module__ not in ("_io", "io", "builtins")
 
 
 def _address(array: Any) -> int:

@@ -94,8 +94,7 @@ def _children(thing: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_global(thing: Any, path: str) -> bool:
     """Whether the name that an object gives for itself leads back to it, as the pickler will ask."""
-    module = getattr(thing, "__module__", None) or pickle.whichmodule(thing, path)
-    found: Any = sys.modules.get(module)
+    found: Any = sys.modules.get(getattr(thing, "__module__", None) or "")
     for part in path.split("."):
         found = getattr(found, part, None)
     return found is thing

@@ -12,6 +12,7 @@ from resumable_nb.errors import UsageError
 from resumable_nb.magics.hooks import Hooks
 from resumable_nb.magics.line import resumable
 from resumable_nb.magics.options import CELL_USAGE
+from resumable_nb.magics.rewrite import ENTER
 from resumable_nb.model import MISSING
 
 _HISTORY: Final = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|In|Out|_[dio]h|get_ipython")
@@ -29,7 +30,7 @@ def load_ipython_extension(shell: Any) -> None:
     session.open_session(live=shell.user_ns, lazy=True, hidden=hidden_names(shell))
     hooks.install()
     _hooks.append(hooks)
-    shell.register_magic_function(hooks.enter, "line", "_resumable_enter")
+    shell.register_magic_function(hooks.enter, "line", ENTER)
     shell.register_magic_function(resumable, "line", "resumable")
     shell.register_magic_function(_cell_magic, "cell", "resumable")
     atexit.register(session.close)
@@ -39,7 +40,11 @@ def unload_ipython_extension(shell: Any) -> None:
     """``%unload_ext resumable_nb``: gives the lease back."""
     while _hooks:
         _hooks.pop().uninstall()
+        if session.is_open():
+            session.current().load_all()
     session.close()
+    for kind, name in (("line", ENTER), ("line", "resumable"), ("cell", "resumable")):
+        shell.magics_manager.magics[kind].pop(name, None)
     atexit.unregister(session.close)
 
 

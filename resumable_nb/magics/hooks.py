@@ -99,6 +99,9 @@ class Hooks:
         execution = current.runner.enter(spec, current.space)
         cell.execution = execution
         session.set_cell(execution)
+        if current.unnamed and not options.quiet:
+            current.unnamed = False
+            self.say(f"task {current.name}: named after the folder; %resumable task NAME gives it another name")
         self.announce(execution)
         if execution.pending:
             cell.recorder = self.record()

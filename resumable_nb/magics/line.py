@@ -39,7 +39,9 @@ def resumable(line: str) -> Any:
     raw = words(line, "%resumable")
     parsed = _PARSER.parse_args(raw)
     if parsed.command == "task":
-        return session.task(parsed.name, store=parsed.store)
+        opened = session.task(parsed.name, store=parsed.store)
+        opened.status  # noqa: B018  # a store that cannot be read is told here, and not at the first step
+        return opened
     task = session.task()
     match parsed.command:
         case None | "status":

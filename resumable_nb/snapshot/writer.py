@@ -93,7 +93,7 @@ class Writer:
                 for group in bundle:
                     self._write_together([group])
             elif len(values) == 1:
-                self.failed |= dict.fromkeys(values, self._reason(error))
+                self.failed |= {name: self._reason(name, error) for name in values}
             else:
                 self._write_without_offenders(values, error)
 
@@ -103,21 +103,21 @@ class Writer:
             try:
                 self._codec.prove(encode(self._codec, self._survey, {name: value}))
             except NotSaved as own:
-                bad[name] = self._reason(own)
+                bad[name] = self._reason(name, own)
         if not bad:  # each alone can be written, together they cannot
-            bad = dict.fromkeys(values, self._reason(error))
+            bad = {name: self._reason(name, error) for name in values}
         self.failed |= bad
         rest = {name: value for name, value in values.items() if name not in bad}
         if rest:
             self._write_together([rest])
 
     @staticmethod
-    def _reason(error: NotSaved) -> str:
+    def _reason(name: str, error: NotSaved) -> str:
         # The stream is a dict of variables: ['model'].conn is how it writes what the user knows as model.conn.
-        text = error.message
-        if text.startswith("['") and (end := text.find("']")) > 0:
-            return text[2:end] + text[end + 2 :]
-        return text
+        start = f"[{name!r}]"
+        return (
+            name + error.message.removeprefix(start) if error.message.startswith(start) else f"{name}: {error.message}"
+        )
 
     def _put(self, values: dict[str, Any]) -> None:
         encoded = encode(self._codec, self._survey, values)
@@ -125,18 +125,13 @@ class Writer:
         refs: dict[str, str] = {}
         for key, stream in self._codec.definitions_of(encoded.refs).items():
             refs[key] = self.row(stream)
-        buffers = tuple(
-            self._builder.add(
-                each.raw, each.row_bytes, pack.chunk_digests(each.raw, each.row_bytes), readonly=each.readonly
-            )
-            for each in encoded.buffers
-        )
+        buffers = tuple(self._builder.add(each.raw, each.row_bytes, readonly=each.readonly) for each in encoded.buffers)
         names = tuple(sorted(values))
         if len(encoded.stream) <= INLINE_BYTES:
             self.groups.append(Group(names=names, stream=self.row(encoded.stream), buffers=buffers, refs=refs))
             return
         view = memoryview(encoded.stream)
-        placed = self._builder.add(view, view.nbytes, pack.chunk_digests(view, view.nbytes))
+        placed = self._builder.add(view, view.nbytes)
         self.groups.append(Group(names=names, stream_extents=placed.extents, buffers=buffers, refs=refs))
 
     def row(self, data: bytes) -> str:

@@ -1,7 +1,8 @@
 """Source text and code objects as names and normal forms. Pure: nothing is executed or imported."""
 
-from resumable_nb.source.body import Body, Import, analyse, normal_form
+from resumable_nb.source.body import Body, analyse, normal_form
 from resumable_nb.source.codeform import code_form
 from resumable_nb.source.codenames import Names, code_names, names_of
+from resumable_nb.source.scope import Import
 
 __all__ = ["Body", "Import", "Names", "analyse", "code_form", "code_names", "names_of", "normal_form"]

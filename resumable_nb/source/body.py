@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from resumable_nb.source.flow import Flow, Found, Import
+from resumable_nb.source.flow import Flow
+from resumable_nb.source.scope import Found, Import
 
 _NOT_MEANT = frozenset({"ctx", "kind", "type_comment", "type_ignores", "lineno", "col_offset"})
 _DEEP = 200_000

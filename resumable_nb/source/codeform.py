@@ -188,7 +188,7 @@ def _shorten(node: _Node, nodes: list[_Node]) -> None:
         node.after[side] = nodes[where].after[side]
 
 
-def _minimal(nodes: list[_Node], entry: int) -> list[tuple[str, tuple[int, ...]]]:
+def _minimal(nodes: list[_Node], entry: int) -> list[tuple[object, ...]]:
     """The smallest graph that behaves like the given one, numbered as it is walked from its entry: that is unique."""
     kinds = _kinds(nodes)
     order: dict[int, int] = {_NOWHERE: _NOWHERE, _AGAIN: _AGAIN}
@@ -206,10 +206,7 @@ def _minimal(nodes: list[_Node], entry: int) -> list[tuple[str, tuple[int, ...]]
     def place(n: int) -> int:
         return order[n if n < 0 else kinds[n]]
 
-    return [
-        (node.name, tuple(map(place, node.after)) + tuple((place(h), *node.handler[1:]) for h in node.handler[:1]))
-        for node in walked
-    ]
+    return [(n.name, tuple(map(place, n.after)), tuple(map(place, n.handler[:1])), n.handler[1:]) for n in walked]
 
 
 def _kinds(nodes: list[_Node]) -> list[int]:
@@ -223,7 +220,9 @@ def _kinds(nodes: list[_Node]) -> list[int]:
     while True:
         table = {}
         new = [
-            table.setdefault((kinds[n], *(kinds[m] if m >= 0 else m for m in (*node.after, *node.handler[:1]))), len(table))
+            table.setdefault(
+                (kinds[n], *(kinds[m] if m >= 0 else m for m in (*node.after, *node.handler[:1]))), len(table)
+            )
             for n, node in enumerate(nodes)
         ]
         if len(table) == len(set(kinds)):

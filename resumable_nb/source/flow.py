@@ -24,13 +24,19 @@ _DYNAMIC_ATTRIBUTES: Final = frozenset(
     {"user_ns", "user_global_ns", "f_globals", "f_locals", "__globals__", "run_cell", "run_line_magic"}
 )
 _NEVER_SUPPRESS: Final = frozenset(
-    "open step redirect_stdout redirect_stderr catch_warnings errstate printoptions option_context no_grad closing "
-    "nullcontext TemporaryDirectory NamedTemporaryFile ThreadPoolExecutor ProcessPoolExecutor Pool ZipFile".split()
-)
+    {
+        "open", "step", "redirect_stdout", "redirect_stderr", "catch_warnings", "errstate", "printoptions",
+        "option_context", "no_grad", "closing", "nullcontext", "TemporaryDirectory", "NamedTemporaryFile",
+        "ThreadPoolExecutor", "ProcessPoolExecutor", "Pool", "ZipFile",
+    }
+)  # fmt: skip
 """Context managers known to let every exception pass: when such a block ends, its whole body has run."""
 _PASSIVE_DECORATORS: Final = frozenset(
-    "property staticmethod classmethod cached_property setter getter deleter abstractmethod override".split()
-)
+    {
+        "property", "staticmethod", "classmethod", "cached_property", "setter", "getter", "deleter",
+        "abstractmethod", "override",
+    }
+)  # fmt: skip
 """They keep the function and don't call it."""
 
 
@@ -86,7 +92,7 @@ class Flow(Scope, ast.NodeVisitor):
 
     # --- expressions
 
-    def visit_Name(self, node: ast.Name) -> None:  # noqa: N802  # NodeVisitor's names
+    def visit_Name(self, node: ast.Name) -> None:
         match node.ctx:
             case ast.Load():
                 self.load(node.id)
@@ -95,7 +101,7 @@ class Flow(Scope, ast.NodeVisitor):
             case ast.Del():
                 self.delete(node.id)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802
+    def visit_Attribute(self, node: ast.Attribute) -> None:
         self.found.attributes.add(node.attr)
         self.found.dynamic |= node.attr in _DYNAMIC_ATTRIBUTES
         if isinstance(node.value, ast.Name):
@@ -103,22 +109,22 @@ class Flow(Scope, ast.NodeVisitor):
         else:
             self.visit(node.value)
 
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:  # noqa: N802
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.block([node.value, node.target])
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> None:
         self.visit(node.test)
         self.branches([node.body], [node.orelse])
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
         self.visit(node.values[0])
         self.maybe(node.values[1:])
 
-    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> None:
         self.block([node.left, node.comparators[0]])
         self.maybe(node.comparators[1:])
 
-    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in ("vars", "dir") and not node.args:
             self.found.dynamic |= self.kind != "function"
         if (magic := magic_call(node, self.transform)) is None:
@@ -140,12 +146,12 @@ class Flow(Scope, ast.NodeVisitor):
         inner.block(results)
         self._look_up(inner.reads)
 
-    def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> None:  # noqa: N802
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> None:
         self._comprehension(node, [node.elt])
 
     visit_SetComp = visit_GeneratorExp = visit_ListComp  # noqa: N815
 
-    def visit_DictComp(self, node: ast.DictComp) -> None:  # noqa: N802
+    def visit_DictComp(self, node: ast.DictComp) -> None:
         self._comprehension(node, [node.key, node.value])
 
     def _look_up(self, names: Iterable[str]) -> None:
@@ -155,10 +161,10 @@ class Flow(Scope, ast.NodeVisitor):
 
     # --- definitions
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:  # noqa: N802
+    def visit_Lambda(self, node: ast.Lambda) -> None:
         self._look_up(self._function(node, [node.body]))
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.block(node.decorator_list)
         reads = self._function(node, node.body)
         self.store(node.name)
@@ -189,7 +195,7 @@ class Flow(Scope, ast.NodeVisitor):
         inner.block(body)
         return inner.reads
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.block(node.decorator_list)
         typed = frozenset(each.name for each in getattr(node, "type_params", ()))
         outer, self.local = self.local, self.local | typed
@@ -211,7 +217,7 @@ class Flow(Scope, ast.NodeVisitor):
         else:
             self._look_up(later)
 
-    def visit_TypeAlias(self, node: ast.AST) -> None:  # noqa: N802  # new in 3.12
+    def visit_TypeAlias(self, node: ast.AST) -> None:  # new in 3.12
         name, value = node.name, node.value  # type: ignore[attr-defined]
         self.store(name.id)
         outer, self.local = self.local, self.local | {each.name for each in node.type_params}  # type: ignore[attr-defined]
@@ -220,7 +226,7 @@ class Flow(Scope, ast.NodeVisitor):
 
     # --- statements
 
-    def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> None:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as made) if self.kind == "module":
                 reads = self._function(made, [made.body])
@@ -229,29 +235,29 @@ class Flow(Scope, ast.NodeVisitor):
             case _:
                 self.block([node.value, *node.targets])
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if self.kind != "function" and not self.found.lazy_annotations:
             self.visit(node.annotation)
         if node.value is not None or not isinstance(node.target, ast.Name):
             self.block([node.value, node.target])
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
             self.load(node.target.id)
         self.block([node.value, node.target])
 
-    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+    def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
         self.branches(node.body, node.orelse)
 
-    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:  # noqa: N802
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
         empty = self.state()
         self._loop(node, [node.target, *node.body], empty)
 
     visit_AsyncFor = visit_For  # noqa: N815
 
-    def visit_While(self, node: ast.While) -> None:  # noqa: N802
+    def visit_While(self, node: ast.While) -> None:
         self.breaks.append([])
         self.visit(node.test)
         self.breaks.pop()
@@ -267,7 +273,7 @@ class Flow(Scope, ast.NodeVisitor):
         self.block(node.orelse)
         self.go_on(self.state(), *left)
 
-    def visit_Break(self, _node: ast.Break) -> None:  # noqa: N802
+    def visit_Break(self, _node: ast.Break) -> None:
         if self.breaks:
             self.breaks[-1].append(self.state())
         self.dead = True
@@ -278,7 +284,7 @@ class Flow(Scope, ast.NodeVisitor):
 
     visit_Return = visit_Raise = visit_Continue = _leave  # noqa: N815
 
-    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:  # noqa: N802
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             self.block([item.context_expr, item.optional_vars])
         suppressed = None
@@ -290,7 +296,7 @@ class Flow(Scope, ast.NodeVisitor):
 
     visit_AsyncWith = visit_With  # noqa: N815
 
-    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:  # noqa: N802
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
         before = self.state()
         self.block([*node.body, *node.orelse])
         ends = [self.state()]
@@ -313,7 +319,7 @@ class Flow(Scope, ast.NodeVisitor):
 
     visit_TryStar = visit_Try  # noqa: N815
 
-    def visit_Match(self, node: ast.Match) -> None:  # noqa: N802
+    def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
         ends: list[State] = []
         for case in node.cases:
@@ -331,17 +337,18 @@ class Flow(Scope, ast.NodeVisitor):
 
     visit_MatchAs = visit_MatchStar = _capture  # noqa: N815
 
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:  # noqa: N802
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         self.generic_visit(node)
         if node.rest:
             self.store(node.rest)
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802
+    def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            self._imported(Import(alias.name))
-            self.store(alias.asname or alias.name.partition(".")[0])
+            name = alias.asname or alias.name.partition(".")[0]
+            self._imported(Import(alias.name, bound=name))
+            self.store(name)
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         names = tuple(alias.name for alias in node.names)
         module = node.module or ""
         self._imported(Import(module, names, node.level))

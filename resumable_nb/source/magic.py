@@ -11,9 +11,11 @@ from typing import Final
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 _METHODS: Final = frozenset({"run_line_magic", "run_cell_magic", "magic", "system", "getoutput"})
 _DYNAMIC: Final = frozenset(
-    "debug load loadpy macro notebook pastebin pdb psearch pylab recall rerun reset reset_selective run save store "
-    "who who_ls whos xdel".split()
-)
+    {
+        "debug", "load", "loadpy", "macro", "notebook", "pastebin", "pdb", "psearch", "pylab", "recall", "rerun",
+        "reset", "reset_selective", "run", "save", "store", "who", "who_ls", "whos", "xdel",
+    }
+)  # fmt: skip
 """Magics that may touch every variable."""
 
 

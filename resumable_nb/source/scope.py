@@ -21,6 +21,8 @@ class Import:
     module: str
     names: tuple[str, ...] = ()
     level: int = 0
+    bound: str = ""
+    """The name that a module is bound to, where that is told."""
 
 
 @dataclass(slots=True)
@@ -45,7 +47,14 @@ class Scope:
     """``local``: names that are no globals here. ``runs``: its code runs now, not when somebody calls it."""
 
     def __init__(
-        self, found: Found, kind: Kind, *, runs: bool, local: frozenset[str], shared: frozenset[str], bound: Iterable[str]
+        self,
+        found: Found,
+        kind: Kind,
+        *,
+        runs: bool,
+        local: frozenset[str],
+        shared: frozenset[str],
+        bound: Iterable[str],
     ) -> None:
         self.found = found
         self.kind = kind

@@ -47,6 +47,11 @@ def home(function: types.FunctionType) -> str:
     return name if isinstance(name, str) else "__main__"
 
 
+def is_ours(module: str) -> bool:
+    """Whether a module is of this package."""
+    return module.partition(".")[0] == _OURS
+
+
 @functools.cache
 def _not_users() -> frozenset[str]:
     return frozenset(sys.builtin_module_names) | sys.stdlib_module_names | {_OURS}

@@ -13,7 +13,8 @@ from __future__ import annotations
 import marshal
 import math
 import operator
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NoReturn
 
 from blake3 import blake3
@@ -30,8 +31,10 @@ _VERSION: Final = 2
 _NAN: Final = _DUMP(math.nan, _VERSION)
 _SCALARS: Final = frozenset({int, str, float, bool, type(None), bytes})
 _STRINGS: Final = frozenset({str})
+_ORDERED: Final = frozenset({int, str, float, bytes})
 _BIG: Final = 1 << 16
-_REVISITS: Final = 200_000
+_REVISITS: Final = 20_000
+_LONG_PATH: Final = 200
 
 
 class Node:
@@ -46,7 +49,7 @@ class Node:
         self,
         head: bytes,
         parts: Sequence[object],
-        label: Callable[[int], str] = lambda i: "",
+        label: Callable[[int], str] = lambda _i: "",
         *,
         unordered: bool = False,
         lenient: bool = False,
@@ -98,11 +101,18 @@ class Canonical:
     of which objects were met.
     """
 
-    def __init__(self, expand: Expander, known: Callable[[object], str | None] | None = None) -> None:
+    def __init__(
+        self,
+        expand: Expander,
+        *,
+        known: Callable[[object], str | None] | None = None,
+        is_user: Callable[[types.ModuleType | str], bool],
+        lenient: bool = False,
+    ) -> None:
         self.known = known
+        self.is_user = is_user
         self.definitions: dict[int, Any] = {}
         self.types: dict[int, type] = {}
-        self.carries_code = False
         self._expand = expand
         self._memo: dict[int, bytes] = {}
         self._alive: list[object] = []
@@ -110,8 +120,17 @@ class Canonical:
         self._component: list[int] = []
         self._members: list[int] = []
         self._revisits = 0
-        self._lenient = 0
+        self._lenient = int(lenient)
         self._stack: list[_Frame] = []
+
+    def met(self, definition: Any) -> None:
+        """Note a function, class or module of the user's whose code counts."""
+        self.definitions[id(definition)] = definition
+
+    @property
+    def carries_code(self) -> bool:
+        """Whether what the value does depends on code of the user's."""
+        return bool(self.definitions or self.types)
 
     def chunk(self, value: object) -> bytes:
         """The chunk of one value. Raises ``NoContent``."""
@@ -188,7 +207,8 @@ class Canonical:
 
     def _refuse(self, why: str, part: object) -> NoReturn:
         path = "".join(frame.node.label(frame.next - 1) for frame in self._stack)
-        where = f" at {path.removeprefix('.')}" if path else ""
+        shown = path if len(path) <= _LONG_PATH else f"{path[:_LONG_PATH]}…"
+        where = f" at {shown.removeprefix('.')}" if path else ""
         kind = type(part)
         raise NoContent(
             f"a value of type {kind.__module__}.{kind.__qualname__}{where} has no lasting content: {why}", path=path
@@ -250,6 +270,22 @@ class Canonical:
         kind = type(value)
         return _scalar(value) if kind in _SCALARS else self.plain(value, kind) if kind in _LEAVES else None
 
+    @staticmethod
+    def ordered(keys: Collection[Any]) -> list[Any] | None:
+        """The keys of a dict in their own order, if they are scalars of one kind that has one."""
+        kinds = {*map(type, keys)}
+        if len(kinds) > 1 or not kinds <= _ORDERED or (kinds == {float} and True in map(operator.ne, keys, keys)):
+            return None
+        return sorted(keys)
+
+    @staticmethod
+    def scalars(values: Collection[Any]) -> list[bytes | None]:
+        """The chunk of each value, unshortened; nothing where one is no scalar."""
+        kinds = {*map(type, values)}
+        if not kinds <= _SCALARS or (float in kinds and True in map(operator.ne, values, values)):
+            return []
+        return [_DUMP(each, _VERSION) for each in values]
+
     def plain(self, part: Any, kind: type) -> bytes | None:
         """The chunk of a built-in container that holds scalars only, else ``None``."""
         try:
@@ -279,7 +315,7 @@ class Canonical:
         return shrink(b"E" + count(len(chunks)) + b"".join(chunks))
 
     @staticmethod
-    def plain_keys(keys: Sequence[str]) -> bytes:
+    def plain_keys(keys: Sequence[Any]) -> bytes:
         """The keys of a dict, in order, for a head."""
         return shrink(_DUMP(list(keys), _VERSION))
 

@@ -33,7 +33,7 @@ class _Column:
         self.level = level
 
 
-def _sequence(value: list[Any] | tuple[Any, ...], canon: Canonical) -> Node:
+def _sequence(value: list[Any] | tuple[Any, ...], _canon: Canonical) -> Node:
     tag = (b"[" if type(value) is list else b"(") + count(len(value))
     return _table(tag, value, _index) or Node(tag, value, _index)
 
@@ -82,17 +82,15 @@ def _beside(label: Label, key: object) -> Label:
 
 
 def _dict(value: dict[Any, Any], canon: Canonical) -> Node:
-    if _STRINGS.issuperset(map(type, value)):
-        keys: list[Any] = sorted(value)
+    keys = canon.ordered(value)
+    if keys is not None:
         head = b"D" + count(len(keys)) + Canonical.plain_keys(keys)
     else:
-        chunks = [(canon.leaf(key), key) for key in value]
-        distinct = {chunk for chunk, _ in chunks}
-        if None in distinct or len(distinct) < len(chunks):
+        chunks = canon.scalars(value) or [canon.leaf(key) for key in value]
+        if None in chunks or len({*chunks}) < len(chunks):
             return _pairs(value)
-        chunks.sort(key=operator.itemgetter(0))
-        keys = [key for _, key in chunks]
-        head = b"P" + count(len(keys)) + shrink(b"".join(chunk for chunk, _ in chunks if chunk is not None))
+        keys = [key for _, key in sorted(zip(chunks, value, strict=True), key=operator.itemgetter(0))]
+        head = b"P" + count(len(keys)) + shrink(b"".join(sorted(filter(None, chunks))))
     values = [value[key] for key in keys]
 
     def label(i: int) -> str:
@@ -107,9 +105,9 @@ def _pairs(value: dict[Any, Any]) -> Node:
     return Node(b"Q" + count(len(items)), items, lambda i: f"[{items[i][0]!r:.60}]", unordered=True)
 
 
-def _set(value: set[Any] | frozenset[Any], canon: Canonical) -> Node:
+def _set(value: set[Any] | frozenset[Any], _canon: Canonical) -> Node:
     tag = b"<" if type(value) is set else b">"
-    return Node(tag + count(len(value)), list(value), lambda i: "{…}", unordered=True)
+    return Node(tag + count(len(value)), list(value), lambda _i: "{…}", unordered=True)
 
 
 CONTAINERS: Final[dict[type, Expander]] = {

@@ -1,0 +1,144 @@
+"""Arrays of numpy: dtype, shape, and the content in C order whatever the layout; all NaNs are one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from blake3 import blake3
+
+from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, text
+
+_BLOCK_BYTES: Final = 1 << 18
+
+
+def numpy_expander(kind: type) -> Expander | None:
+    """How values of a type of numpy's are taken apart, if it is one. Never imports numpy."""
+    np = sys.modules.get("numpy")
+    if np is None or not hasattr(np, "ndarray"):
+        return None
+    if issubclass(kind, np.ma.MaskedArray):
+        return _masked
+    if issubclass(kind, np.ndarray):
+        return _array
+    if issubclass(kind, np.generic):
+        return _scalar
+    if issubclass(kind, np.random.Generator):
+        return lambda value, _canon: Node(b"Ng" + _name(value), [value.bit_generator])
+    if issubclass(kind, np.random.BitGenerator):
+        return lambda value, _canon: Node(b"Nb" + _name(value), [value.state])
+    if issubclass(kind, np.random.RandomState):
+        return lambda value, _canon: Node(b"Ns" + _name(value), [value.get_state(legacy=False)])
+    return None
+
+
+def _name(value: object) -> bytes:
+    return text(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+def _array(value: Any, canon: Canonical) -> bytes | Node:
+    np = sys.modules["numpy"]
+    # A map of a file is its content: after a restore it is a plain array.
+    plain = type(value) in (np.ndarray, np.memmap)
+    own = b"" if plain else _name(value)
+    head = b"Na" + own + text(f"{value.dtype!r} {value.shape}")
+    parts: list[object] = [] if plain else [vars(value)] if hasattr(value, "__dict__") else []
+    bare = value.view(np.ndarray)
+    if value.dtype.hasobject:
+        return Node(head, [*_object_parts(bare), *parts])
+    if canon.known is not None and plain and (known := canon.known(value)) is not None:
+        return b"K" + text(known)
+    hasher = blake3(head)
+    for data in _content(bare):
+        hasher.update(data)
+    digest = b"#" + hasher.digest(length=16)
+    return Node(b"Nd" + digest, parts) if parts else digest
+
+
+def _object_parts(value: Any) -> list[object]:
+    if value.dtype.names is not None:
+        return [value[name] for name in value.dtype.names]
+    return [value.reshape(-1).tolist()]
+
+
+def _scalar(value: Any, _canon: Canonical) -> bytes | Node:
+    np = sys.modules["numpy"]
+    return Node(b"Nv" + _name(value), [np.asarray(value)])
+
+
+def _masked(value: Any, _canon: Canonical) -> Node:
+    """What lies under the mask is not content."""
+    np = sys.modules["numpy"]
+    mask = np.ma.getmaskarray(value)
+    data = np.array(value.data, copy=True, subok=False)
+    data[mask] = np.zeros((), data.dtype)[()]
+    return Node(b"Nm" + _name(value), [data, mask, np.asarray(value.fill_value)])
+
+
+def _content(value: Any) -> Iterator[Any]:
+    """The bytes of an array in C order, in pieces; memory is read where it lies when it can be."""
+    np = sys.modules["numpy"]
+    if value.dtype.names is not None:  # field by field: between fields there is padding, with chance content
+        for name in value.dtype.names:
+            yield from _content(value[name])
+        return
+    if value.dtype.kind == "T":  # strings of any length lie elsewhere
+        yield from (text(each) for each in value.reshape(-1).tolist())
+        return
+    if value.dtype.char in "gG":
+        value = _without_padding(np, value)
+    floats = value.dtype.kind in "fc"
+    if value.flags.c_contiguous and not (floats and _has_nan(np, value)):
+        yield _bytes(np, value)
+        return
+    for block in _blocks(value):
+        own = np.array(block, order="C", copy=True, subok=False) if floats else np.ascontiguousarray(block)
+        if floats:
+            _one_nan(np, own)
+        yield _bytes(np, own)
+
+
+def _bytes(np: Any, value: Any) -> Any:
+    """A contiguous array's memory."""
+    return value.reshape(-1).view(np.uint8).data if value.size and value.dtype.itemsize else b""
+
+
+def _blocks(value: Any) -> Iterator[Any]:
+    """Parts of an array, in C order, small enough to be copied within the cache."""
+    if value.nbytes <= _BLOCK_BYTES or value.ndim == 0:
+        yield value
+        return
+    row_bytes = value.nbytes // len(value)
+    if row_bytes > _BLOCK_BYTES:
+        for row in value:
+            yield from _blocks(row)
+        return
+    step = max(1, _BLOCK_BYTES // max(1, row_bytes))
+    for start in range(0, len(value), step):
+        yield value[start : start + step]
+
+
+def _has_nan(np: Any, value: Any) -> bool:
+    flat = value.reshape(-1)
+    flat = flat.view(flat.real.dtype) if value.dtype.kind == "c" else flat
+    step = _BLOCK_BYTES // flat.dtype.itemsize
+    with np.errstate(invalid="ignore"):
+        return any(bool(np.isnan(np.maximum.reduce(flat[start : start + step]))) for start in range(0, flat.size, step))
+
+
+def _one_nan(np: Any, block: Any) -> None:
+    """Give every NaN of a contiguous array the same bits."""
+    flat = block.reshape(-1)
+    flat = flat.view(flat.real.dtype) if block.dtype.kind == "c" else flat
+    np.copyto(flat, np.nan, where=np.isnan(flat))
+
+
+def _without_padding(np: Any, value: Any) -> Any:
+    """Long doubles as pairs of a double and the rest: their own 16 bytes have padding with chance content."""
+    if value.dtype.kind == "c":
+        return np.stack([_without_padding(np, value.real), _without_padding(np, value.imag)])
+    high = value.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        rest = np.where(np.isfinite(high), value - high, 0)
+    return np.stack([high, rest.astype(np.float64)])

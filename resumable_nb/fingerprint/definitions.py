@@ -1,0 +1,185 @@
+"""How functions and classes are taken apart: the user's by what they say, a library's by name."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from typing import Any, Final
+
+from blake3 import blake3
+
+from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, count, text
+from resumable_nb.fingerprint.origin import home, is_ours, qualified
+from resumable_nb.source import code_form
+
+_NO_MEMBERS: Final = frozenset(
+    {
+        "__dict__", "__weakref__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__",
+        "__abstractmethods__", "_abc_impl", "__slotnames__", "__classcell__", "__signature__",
+        "__annotations_cache__", "__class_vars__",
+    }
+)  # fmt: skip
+"""Members of a class that are about its place, made by the interpreter, or caches."""
+
+
+class TypeName:
+    """A class that counts by its name."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, kind: type) -> None:
+        self.type = kind
+
+
+def note_type(kind: type, canon: Canonical) -> None:
+    """An object of this class was met: where it is the user's, its methods may be called."""
+    if id(kind) not in canon.types and canon.is_user(kind.__module__):
+        canon.types[id(kind)] = kind
+
+
+def wrapper_of(value: Any) -> Any:
+    """The function that an object wraps (``lru_cache``, ``singledispatch``, a decorator's object), or ``None``."""
+    if isinstance(value, functools._lru_cache_wrapper):
+        return value.__wrapped__
+    found = getattr(value, "__dict__", {}).get("__wrapped__")
+    return found if callable(value) and callable(found) else None
+
+
+def _type_name(value: TypeName, canon: Canonical) -> bytes:
+    note_type(value.type, canon)
+    return b"T" + text(qualified(value.type))
+
+
+def _function(value: types.FunctionType, canon: Canonical) -> bytes | Node:
+    where = home(value)
+    if canon.is_user(where):
+        canon.met(value)
+    elif _is_found_by_name(value, where):
+        return b"F" + text(f"{where}.{value.__qualname__}")
+    elif is_ours(where) and (wrapped := wrapper_of(value)) is not None:
+        return Node(b"W" + text(where), [wrapped])  # a tool's options don't change what its steps leave behind
+    cells = [_Cell(each) for each in value.__closure__ or ()]
+    own = {key: each for key, each in vars(value).items() if key != "__wrapped__"}
+    names = value.__code__.co_freevars
+    return Node(
+        b"f" + text(where) + _form(value.__code__) + count(len(cells)),
+        [value.__defaults__, value.__kwdefaults__, _plain_types(_annotations(value)), own, *cells],
+        lambda i: f".{names[i - 4]}" if i >= 4 else "",
+        lenient=True,
+    )
+
+
+class _Cell:
+    """A variable that a function closes over."""
+
+    __slots__ = ("cell",)
+
+    def __init__(self, cell: types.CellType) -> None:
+        self.cell = cell
+
+
+def _cell(value: _Cell | types.CellType, _canon: Canonical) -> bytes | Node:
+    try:
+        content = (value.cell if isinstance(value, _Cell) else value).cell_contents
+    except ValueError:
+        return b"empty"
+    return Node(b"cell", [content])
+
+
+@functools.lru_cache(maxsize=10_000)
+def _form(code: types.CodeType) -> bytes:
+    return blake3(code_form(code)).digest(length=16)
+
+
+def _is_found_by_name(value: types.FunctionType, where: str) -> bool:
+    found: Any = sys.modules.get(where)
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return getattr(found, "__func__", found) is value
+
+
+def _annotations(value: Any) -> dict[str, Any]:
+    try:
+        return dict(value.__annotations__)
+    except Exception:  # evaluated late, and what they name is gone
+        return {}
+
+
+def _plain_types(annotations: dict[str, Any]) -> dict[str, Any]:
+    return {name: TypeName(each) if isinstance(each, type) else each for name, each in annotations.items()}
+
+
+def class_expander(value: type, canon: Canonical) -> bytes | Node:
+    """A class of the user's by its bases and members, any other by its name."""
+    if not canon.is_user(value.__module__):
+        return b"T" + text(qualified(value))
+    canon.met(value)
+    members = {
+        name: each
+        for name, each in sorted(vars(value).items())
+        if name not in _NO_MEMBERS
+        and not isinstance(each, types.MemberDescriptorType | types.GetSetDescriptorType)
+        and (not name.startswith("__pydantic_") or name == "__pydantic_fields__")
+    }
+    if "__annotations__" in members:
+        members["__annotations__"] = _plain_types(members["__annotations__"])
+    names = list(members)
+    bases = [TypeName(each) for each in (type(value), *value.__bases__)]
+    return Node(
+        b"t" + text(qualified(value)) + count(len(bases)) + Canonical.plain_keys(names),
+        [*bases, *members.values()],
+        lambda i: f".{names[i - len(bases)]}" if i >= len(bases) else "",
+        lenient=True,
+    )
+
+
+def _method(value: types.MethodType, _canon: Canonical) -> Node:
+    return Node(b"b", [value.__func__, value.__self__], lambda i: ".__self__" if i else "")
+
+
+def _builtin(value: types.BuiltinFunctionType, _canon: Canonical) -> bytes | Node:
+    owner = value.__self__
+    if owner is None or isinstance(owner, types.ModuleType | type):
+        return b"B" + text(f"{qualified(owner) if owner is not None else value.__module__}.{value.__qualname__}")
+    return Node(b"b" + text(value.__name__), [owner], lambda _i: ".__self__")
+
+
+def _descriptor(value: Any, _canon: Canonical) -> bytes:
+    return b"d" + text(f"{qualified(value.__objclass__)}.{value.__name__}")
+
+
+def _bound_descriptor(value: types.MethodWrapperType, _canon: Canonical) -> Node:
+    return Node(b"d" + text(value.__name__), [value.__self__])
+
+
+def _wrapping(value: Any, _canon: Canonical) -> Node:
+    return Node(b"w" + text(type(value).__name__), [value.__func__])
+
+
+def _property(value: property, _canon: Canonical) -> Node:
+    return Node(b"w" + b"property", [value.fget, value.fset, value.fdel])
+
+
+def _cached_property(value: Any, _canon: Canonical) -> Node:
+    return Node(b"w" + b"cached_property", [value.func])
+
+
+DEFINITIONS: Final[dict[type, Expander]] = {
+    types.FunctionType: _function,
+    types.MethodType: _method,
+    types.BuiltinFunctionType: _builtin,
+    types.MethodDescriptorType: _descriptor,
+    types.ClassMethodDescriptorType: _descriptor,
+    types.WrapperDescriptorType: _descriptor,
+    types.GetSetDescriptorType: _descriptor,
+    types.MemberDescriptorType: _descriptor,
+    types.MethodWrapperType: _bound_descriptor,
+    types.CellType: _cell,
+    staticmethod: _wrapping,
+    classmethod: _wrapping,
+    property: _property,
+    functools.cached_property: _cached_property,
+    TypeName: _type_name,
+    _Cell: _cell,
+}

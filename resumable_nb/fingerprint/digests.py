@@ -1,0 +1,76 @@
+"""``fingerprint``: the canonical digest of a value, in hexadecimal."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from blake3 import blake3
+
+from resumable_nb.fingerprint.arrays import numpy_expander
+from resumable_nb.fingerprint.canonical import Canonical, Expander, Node
+from resumable_nb.fingerprint.containers import CONTAINERS
+from resumable_nb.fingerprint.definitions import DEFINITIONS, class_expander
+from resumable_nb.fingerprint.frames import frame_expander
+from resumable_nb.fingerprint.objects import SMALL, object_expander
+from resumable_nb.fingerprint.origin import user_module
+
+_EXACT: Final[dict[type, Expander]] = {**CONTAINERS, **SMALL, **DEFINITIONS}
+_PLAIN_BYTES: Final = 16
+_CODE_BYTES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A value's digest, and the user's code in it: functions, classes and modules, and the classes of objects."""
+
+    digest: str
+    definitions: tuple[Any, ...]
+    types: tuple[type, ...]
+
+
+def fingerprint(value: object, *, known: Callable[[object], str | None] | None = None) -> str:
+    """The canonical digest of a value, typed: 32 hexadecimal characters, 40 where code of the user's is in it.
+
+    Equal types and contents, equal digests: ``1``, ``1.0`` and ``True`` differ, ``-0.0`` and ``0.0`` too; all NaNs are
+    one; the order of dicts and sets, memory layout and sharing don't count. A class counts by its name where an object
+    of it is met, by its members where it is a value itself. ``known`` may give the digest of the value, or of an array
+    or frame inside it. Raises ``NoContent``, with the ``path`` to the culprit.
+    """
+    if known is not None and (found := known(value)) is not None:
+        return found
+    return content(value, known=known).digest
+
+
+def content(
+    value: object,
+    *,
+    known: Callable[[object], str | None] | None = None,
+    is_user: Callable[[types.ModuleType | str], bool] = user_module,
+    lenient: bool = False,
+) -> Content:
+    """As ``fingerprint``, with the code that was met. ``lenient``: what has no content counts by its type."""
+    canon = Canonical(_expand, known=known, is_user=is_user, lenient=lenient)
+    raw = blake3(canon.chunk(value))
+    digest = raw.hexdigest(length=_CODE_BYTES if canon.carries_code else _PLAIN_BYTES)
+    return Content(digest, tuple(canon.definitions.values()), tuple(canon.types.values()))
+
+
+def carries_code(digest: str) -> bool:
+    """Whether the value with this digest held code of the user's, whose own dependencies count too."""
+    return len(digest) == 2 * _CODE_BYTES
+
+
+def _expand(value: Any, canon: Canonical) -> bytes | Node:
+    kind: type = type(value)
+    return (_EXACT.get(kind) or _expander(kind))(value, canon)
+
+
+@functools.lru_cache(maxsize=4096)
+def _expander(kind: type) -> Expander:
+    if issubclass(kind, type):
+        return class_expander
+    return numpy_expander(kind) or frame_expander(kind) or object_expander(kind)

@@ -1,0 +1,235 @@
+"""How everything else is taken apart: the small types of the standard library, and objects by what pickle asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import copyreg
+import enum
+import functools
+import io
+import pathlib
+import re
+import threading
+import types
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from typing import Any, Final
+
+from resumable_nb.errors import NoContent
+from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, count, text
+from resumable_nb.fingerprint.definitions import TypeName, note_type, wrapper_of
+from resumable_nb.fingerprint.origin import qualified
+from resumable_nb.source import code_form
+
+_NEW: Final = {copyreg.__newobj__, copyreg.__newobj_ex__, copyreg._reconstructor}  # type: ignore[attr-defined]
+_PASSING: Final[tuple[type, ...]] = (
+    io.IOBase,
+    threading.Thread,
+    types.FrameType,
+    types.TracebackType,
+    weakref.ReferenceType,
+    Future,
+    asyncio.Future,
+)
+"""What is alive in this process only."""
+
+
+def object_expander(kind: type) -> Expander:
+    """How objects of a type that has no way of its own are taken apart."""
+    for base, expander in _BY_BASE:
+        if issubclass(kind, base):
+            return expander
+    if issubclass(kind, _PASSING):
+        return _passing
+    if issubclass(kind, Iterator | AsyncIterator) and kind.__module__ in ("builtins", "itertools", "_csv"):
+        return _passing
+    if hasattr(kind, "__pydantic_fields__"):
+        return _pydantic
+    return _object
+
+
+def _passing(_value: object, _canon: Canonical) -> bytes:
+    raise NoContent("it lives in this process only")
+
+
+def _head(tag: bytes, value: object) -> bytes:
+    return tag + text(qualified(type(value)))
+
+
+# --- small types
+
+
+def _complex(value: complex, _canon: Canonical) -> Node:
+    return Node(b"y", [value.real, value.imag])
+
+
+def _bytearray(value: bytearray, _canon: Canonical) -> Node:
+    return Node(b"Y", [bytes(value)])
+
+
+def _memoryview(value: memoryview, _canon: Canonical) -> Node:
+    return Node(b"V" + text(f"{value.format} {value.shape}"), [value.tobytes()])
+
+
+def _range(value: range, _canon: Canonical) -> Node:
+    """By its elements: ``range(0, 3, 2)`` equals ``range(0, 4, 2)``."""
+    size = len(value)
+    return Node(b"r", [size, value.start if size else None, value.step if size > 1 else None])
+
+
+def _slice(value: slice, _canon: Canonical) -> Node:
+    return Node(b"s", [value.start, value.stop, value.step])
+
+
+def _ellipsis(value: object, _canon: Canonical) -> bytes:
+    return b"C" + text(repr(value))
+
+
+def _pattern(value: re.Pattern[Any], _canon: Canonical) -> Node:
+    return Node(b"e", [value.pattern, value.flags])
+
+
+def _path(value: pathlib.PurePath, _canon: Canonical) -> Node:
+    return Node(_head(b"p", value), [str(value)])
+
+
+def _module(value: types.ModuleType, canon: Canonical) -> bytes:
+    if canon.is_user(value):
+        canon.met(value)
+    return b"M" + text(value.__name__)
+
+
+def _code(value: types.CodeType, _canon: Canonical) -> bytes:
+    return b"c" + code_form(value)
+
+
+def _proxy(value: types.MappingProxyType[Any, Any], _canon: Canonical) -> Node:
+    return Node(b"m", [dict(value)])
+
+
+def _enum(value: enum.Enum, canon: Canonical) -> Node:
+    note_type(type(value), canon)
+    return Node(_head(b"U", value), [value._name_, value._value_])
+
+
+def _keys(value: Any, _canon: Canonical) -> Node:
+    return Node(_head(b"k", value), list(value), unordered=not isinstance(value, type({}.values())))
+
+
+def _set_kind(value: set[Any] | frozenset[Any], canon: Canonical) -> Node:
+    """A subclass: its own ``__reduce__`` lists the elements in the order of chance."""
+    note_type(type(value), canon)
+    return Node(_head(b"S", value), [frozenset(value), _attributes(getattr(value, "__dict__", {}), type(value))])
+
+
+class _State:
+    """The attributes of an object."""
+
+    __slots__ = ("found",)
+
+    def __init__(self, found: dict[str, object]) -> None:
+        self.found = found
+
+
+def _state(value: _State, canon: Canonical) -> bytes | Node:
+    found = value.found
+    if (chunk := canon.plain(found, dict)) is not None:
+        return b"a" + chunk
+    keys = sorted(found)
+    return Node(b"A" + Canonical.plain_keys(keys), [found[key] for key in keys], lambda i: f".{keys[i]}")
+
+
+def _attributes(found: Any, kind: type) -> object:
+    """An object's state; what ``cached_property`` computed from the rest is no part of it."""
+    if type(found) is not dict or not all(type(key) is str for key in found):
+        return found
+    cached = [key for key in found if isinstance(getattr(kind, key, None), functools.cached_property)]
+    return _State({key: value for key, value in found.items() if key not in cached} if cached else found)
+
+
+# --- objects
+
+
+def _pydantic(value: Any, canon: Canonical) -> Node:
+    """Its fields; not which of them were given and which filled in."""
+    note_type(type(value), canon)
+    extra, private = (getattr(value, f"__pydantic_{each}__", None) for each in ("extra", "private"))
+    return Node(_head(b"H", value), [_State(vars(value)), extra, private])
+
+
+def _object(value: Any, canon: Canonical) -> bytes | Node:
+    wrapped = wrapper_of(value)
+    if wrapped is not None:
+        return Node(_head(b"W", value), [wrapped])
+    kind = type(value)
+    note_type(kind, canon)
+    reduced = _reduce(value, kind)
+    if isinstance(reduced, str):
+        return _head(b"G", value) + text(reduced)
+    make, args, state, items, pairs = (*reduced, None, None, None)[:5]
+    head = _head(b"O", value)
+    parts: list[object] = [TypeName(each) if isinstance(each, type) else each for each in args]
+    if make not in _NEW:
+        head += text(qualified(make))
+        if isinstance(make, types.MethodType) and not isinstance(make.__self__, type):
+            parts.append(make.__self__)
+    return Node(
+        head + count(len(parts)),
+        [*parts, *_states(state, kind), _items(items), _pairs(value, pairs)],
+    )
+
+
+def _reduce(value: Any, kind: type) -> str | tuple[Any, ...]:
+    """What pickle would be told. Raises ``NoContent`` for what it would refuse."""
+    registered = copyreg.dispatch_table.get(kind)
+    try:
+        reduced = value.__reduce_ex__(4) if registered is None else registered(value)
+    except Exception as error:
+        raise NoContent(str(error)) from error
+    if not isinstance(reduced, str | tuple):
+        raise NoContent("its __reduce__ returns neither a string nor a tuple")
+    return reduced
+
+
+def _states(state: Any, kind: type) -> list[object]:
+    if type(state) is tuple and len(state) == 2 and type(state[1]) is dict:  # with slots
+        return [_attributes(each, kind) for each in state]
+    return [_attributes(state, kind)]
+
+
+def _items(items: Any) -> object:
+    return None if items is None else list(items)
+
+
+def _pairs(value: object, pairs: Any) -> object:
+    if pairs is None:
+        return None
+    return list(pairs) if isinstance(value, collections.OrderedDict) else dict(pairs)
+
+
+_BY_BASE: Final[tuple[tuple[type, Expander], ...]] = (
+    (enum.Enum, _enum),
+    (pathlib.PurePath, _path),
+    (types.ModuleType, _module),
+    (set, _set_kind),
+    (frozenset, _set_kind),
+)
+
+SMALL: Final[dict[type, Expander]] = {
+    complex: _complex,
+    bytearray: _bytearray,
+    memoryview: _memoryview,
+    range: _range,
+    slice: _slice,
+    type(...): _ellipsis,
+    type(NotImplemented): _ellipsis,
+    re.Pattern: _pattern,
+    types.CodeType: _code,
+    types.MappingProxyType: _proxy,
+    type({}.keys()): _keys,
+    type({}.values()): _keys,
+    type({}.items()): _keys,
+    _State: _state,
+}

@@ -1,0 +1,284 @@
+"""Values to bytes and back."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pickle
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from resumable_nb.codec import Codec, dumps_value, loads_value
+from resumable_nb.errors import NotSaved
+
+
+def codec(**names: Any) -> Codec:
+    return Codec({"__name__": "__main__", **names})
+
+
+def live(text: str) -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(text, space)
+    return space
+
+
+def round_trip(value: Any, coder: Codec | None = None) -> Any:
+    coder = coder or codec()
+    encoded = coder.encode(value)
+    definitions = coder.definitions_of(encoded.refs)
+    return Codec({"__name__": "__main__"}, fetch=definitions.__getitem__).decode(
+        encoded.stream, [bytearray(each.raw) for each in encoded.buffers]
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, 1, 2.5, "text", b"bytes", [1, [2]], {"a": (1, {2})}, frozenset({1}), range(3), slice(1, 2), 1j, ...,
+        len, np.add, np.float64, logging.getLogger("x"), sys.stdout, functools.reduce, int.from_bytes,
+    ],
+)  # fmt: skip
+def test_plain_values_come_back(value: Any) -> None:
+    assert round_trip(value) == value
+
+
+def test_large_buffers_stay_out_of_the_stream() -> None:
+    array, frame = np.arange(20_000.0), pd.DataFrame({"a": np.arange(20_000.0), "b": np.arange(20_000)})
+    encoded = codec().encode([array, frame, np.arange(3)])
+    assert len(encoded.stream) < 5_000
+    assert len(encoded.buffers) == 3
+    assert np.shares_memory(np.frombuffer(encoded.buffers[0].raw), array)
+
+
+def test_in_band_streams_have_no_buffers() -> None:
+    assert codec().encode(np.ones(50_000), in_band=True).buffers == ()
+
+
+def test_a_block_of_long_rows_says_how_long_they_are() -> None:
+    (buffer,) = codec().encode(np.ones((3, 200_000))).buffers
+    assert buffer.row_bytes == 1_600_000
+    (buffer,) = codec().encode(np.ones((200_000, 3))).buffers
+    assert buffer.row_bytes == 4_800_000
+
+
+def test_functions_are_rebuilt_on_the_live_globals() -> None:
+    space = live("k = 1\ndef f(x=2, *, y=3): return x + y + k\ndef g(): return f() + 1")
+    coder = Codec(space)
+    encoded = coder.encode([space["f"], space["g"]])
+    assert set(encoded.refs.values()) == {space["f"], space["g"]}
+    fresh: dict[str, Any] = {"__name__": "__main__", "k": 10}
+    definitions = coder.definitions_of(encoded.refs)
+    f, g = Codec(fresh, fetch=definitions.__getitem__).decode(encoded.stream)
+    assert f() == 15
+    assert f.__globals__ is fresh
+    assert f.__kwdefaults__ == {"y": 3}
+    fresh["f"] = f
+    assert g() == 16
+
+
+def test_streams_share_a_definition_that_is_built_once() -> None:
+    space = live("class A: pass\nclass B(A): pass\na, b = A(), B()")
+    coder = Codec(space)
+    streams = [coder.encode(space[name]) for name in ("a", "b")]
+    definitions = {key: data for each in streams for key, data in coder.definitions_of(each.refs).items()}
+    other = Codec({"__name__": "__main__"}, fetch=definitions.__getitem__)
+    a, b = (other.decode(each.stream) for each in streams)
+    assert type(b).__mro__[1] is type(a) is not space["A"]
+
+
+def test_a_living_definition_is_used_only_where_it_is_the_same() -> None:
+    text = "class A:\n  limit = 1\n  def f(self): return {}\na = A()"
+    old = live(text.format(1))
+    coder = Codec(old)
+    encoded = coder.encode(old["a"])
+    definitions = coder.definitions_of(encoded.refs)
+    same, changed = live("\n\n" + text.format(1) + "\nA.limit = 2"), live(text.format(2))
+    assert type(Codec(same, fetch=definitions.__getitem__).decode(encoded.stream)) is same["A"]
+    got = Codec(changed, fetch=definitions.__getitem__).decode(encoded.stream)
+    assert type(got) is not changed["A"]
+    assert got.f() == 1
+
+
+def test_a_missing_definition_is_said() -> None:
+    space = live("class A: pass\na = A()")
+    stream = Codec(space).encode(space["a"]).stream
+    with pytest.raises(NotSaved, match="definition of A is not in the store"):
+        codec().decode(stream)
+
+
+def test_the_stream_is_for_the_codec_only() -> None:
+    space = live("class A: pass\na = A()")
+    with pytest.raises(pickle.UnpicklingError, match="Codec only"):
+        pickle.loads(Codec(space).encode(space["a"]).stream)
+
+
+def test_reading_back_leaves_living_classes_alone() -> None:
+    """The trial of a stream that holds a class with state must not set that state."""
+    space = live(
+        "class Own:\n  data = []\n  def __setstate__(self, s): pass\n  def __getstate__(self): return 1\nx = Own()"
+    )
+    data = space["Own"].data
+    coder = Codec(space)
+    coder.prove(coder.encode([space["Own"], space["x"]], own=[space["Own"]]))
+    assert space["Own"].data is data
+
+
+HOOKS = """
+made = []
+class Meta(type):
+    def __new__(m, n, b, d):
+        made.append(n)
+        return super().__new__(m, n, b, d)
+class Base(metaclass=Meta):
+    def __init_subclass__(cls): made.append('sub ' + cls.__name__)
+class Sub(Base): pass
+"""
+
+
+def test_hooks_of_notebook_classes_do_not_run_again() -> None:
+    """What they did is in the state that comes back; they do run for classes that are new."""
+    space = live(HOOKS)
+    coder = Codec(space)
+    encoded = coder.encode(space["Sub"])
+    fresh: dict[str, Any] = {"__name__": "__main__", "made": []}
+    sub = Codec(fresh, fetch=coder.definitions_of(encoded.refs).__getitem__).decode(encoded.stream)
+    assert fresh["made"] == []
+    assert type(sub).__name__ == "Meta"
+    type(sub)("New", (sub,), {})
+    assert fresh["made"] == ["New", "sub New"]
+
+
+DESCRIPTORS = """
+import functools
+@functools.singledispatch
+def show(x): return 'any'
+@show.register
+def _(x: int): return 'int'
+@functools.total_ordering
+class V:
+    def __init__(s, v): s.v = v
+    def __eq__(s, o): return s.v == o.v
+    def __lt__(s, o): return s.v < o.v
+    @functools.cached_property
+    def twice(s): return s.v * 2
+    @functools.singledispatchmethod
+    def m(s, x): return 'any'
+    @m.register
+    def _(s, x: int): return 'int'
+"""
+
+
+def test_singledispatch_and_cached_property_and_total_ordering() -> None:
+    space = live(DESCRIPTORS)
+    coder = Codec(space)
+    encoded = coder.encode([space["show"], space["V"]], own=[space["V"]])
+    definitions = coder.definitions_of(encoded.refs)
+    show, kind = Codec({"__name__": "__main__"}, fetch=definitions.__getitem__).decode(encoded.stream)
+    assert show(1) == "int"
+    assert show("a") == "any"
+    assert kind(1) <= kind(2)
+    assert kind(2).twice == 4
+    assert kind(1).m(1) == "int"
+    assert kind(1).m("a") == "any"
+
+
+def test_functions_of_importable_modules_keep_their_globals() -> None:
+    """A closure that a module made sees that module's variables, not a copy of them."""
+    module = types.ModuleType("made_up_helpers")
+    exec(
+        "count = 0\ndef make():\n  def step():\n    global count\n    count += 1\n    return count\n  return step",
+        vars(module),
+    )
+    sys.modules["made_up_helpers"] = module
+    try:
+        step = round_trip(module.make())
+        assert step() == 1
+        assert module.count == 1
+    finally:
+        del sys.modules["made_up_helpers"]
+
+
+@pytest.mark.parametrize("depth", [1_000, 100_000])
+def test_deep_chains_are_written(depth: int) -> None:
+    chain: list[Any] = []
+    for _ in range(depth):
+        chain = [chain]
+    got = round_trip(chain)
+    for _ in range(depth):
+        (got,) = got
+    assert got == []
+    while chain:
+        chain = chain[0]
+
+
+def test_recursion_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resumable_nb.codec.coder.DEEP_RECURSION", 20_000)
+    space = live(
+        "class E:\n  def __reduce__(self): return E.make, (E(),)\n  @staticmethod\n  def make(x): return x\ne = E()"
+    )
+    with pytest.raises(NotSaved, match="nested too deeply"):
+        Codec(space).encode(space["e"])
+
+
+def test_digestible_stands_for_what_cannot_be_written() -> None:
+    def make(data: list[int]) -> Any:
+        return {"gen": generator, "data": data}
+
+    generator = iter(x for x in ())
+    first, again, other = (codec().digestible(make(data)).stream for data in ([1], [1], [2]))
+    assert first == again != other
+
+
+def test_values_travel_alone() -> None:
+    """Results of tools: notebook classes and functions come along."""
+    main = sys.modules["__main__"]
+    exec(
+        "class Receipt:\n  def __init__(self, n): self.n = n\n  def double(self): return twice(self.n)\n"
+        "def twice(n): return 2 * n",
+        vars(main),
+    )
+    try:
+        data = dumps_value({"r": main.Receipt(3), "f": main.twice, "a": np.ones(3)})
+        assert type(loads_value(data)["r"]) is main.Receipt
+        del main.Receipt
+        got = loads_value(data)
+        main.twice = got["f"]
+        assert got["r"].double() == 6
+        assert got["a"].tolist() == [1, 1, 1]
+    finally:
+        vars(main).pop("Receipt", None)
+        vars(main).pop("twice", None)
+
+
+def test_each_load_is_a_fresh_copy() -> None:
+    data = dumps_value([1])
+    loads_value(data).append(2)
+    assert loads_value(data) == [1]
+
+
+@pytest.mark.parametrize("value", [iter(x for x in ()), [open], "text", None])
+def test_values_that_can_be_saved_are_saved(value: Any) -> None:
+    if isinstance(value, types.GeneratorType):
+        with pytest.raises(NotSaved, match="cannot pickle 'generator' object"):
+            dumps_value(value)
+    else:
+        assert loads_value(dumps_value(value)) == value
+
+
+def test_exceptions_keep_their_facts() -> None:
+    error = ValueError("bad", 3)
+    error.add_note("more")
+    got = loads_value(dumps_value(error))
+    assert type(got) is ValueError
+    assert got.args == ("bad", 3)
+    assert got.__notes__ == ["more"]
+
+
+def test_bytes_that_are_no_value_are_refused() -> None:
+    with pytest.raises(NotSaved, match="cannot be read back"):
+        loads_value(b"nonsense")
