@@ -1,10 +1,9 @@
 """Digests of values, steps and calls: what decides whether a step is stale and whether a call was made before."""
 
+from resumable_nb.canonical import carries_code, fingerprint, user_module
 from resumable_nb.fingerprint.describe import describe
-from resumable_nb.fingerprint.digests import carries_code, fingerprint
 from resumable_nb.fingerprint.identity import bind, call_identity
 from resumable_nb.fingerprint.key import step_key
-from resumable_nb.fingerprint.origin import user_module
 from resumable_nb.fingerprint.reach import Lookup
 
 __all__ = ["Lookup", "bind", "call_identity", "carries_code", "describe", "fingerprint", "step_key", "user_module"]

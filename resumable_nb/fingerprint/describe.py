@@ -6,7 +6,7 @@ import reprlib
 import types
 from typing import Any, Final
 
-from resumable_nb.fingerprint.origin import qualified
+from resumable_nb.canonical import qualified
 from resumable_nb.fingerprint.reach import IMPORTED, Lookup
 from resumable_nb.model import MISSING
 

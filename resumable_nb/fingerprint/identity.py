@@ -10,9 +10,8 @@ from typing import Any
 
 from blake3 import blake3
 
+from resumable_nb.canonical import fingerprint, qualified
 from resumable_nb.errors import BadArgument, NoContent
-from resumable_nb.fingerprint.digests import fingerprint
-from resumable_nb.fingerprint.origin import qualified
 
 
 def bind(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:

@@ -10,8 +10,8 @@ from typing import Final
 
 from blake3 import blake3
 
+from resumable_nb.canonical import user_module
 from resumable_nb.errors import UsageError
-from resumable_nb.fingerprint.origin import user_module
 from resumable_nb.fingerprint.reach import Lookup, Reach
 from resumable_nb.model import StepKey, StepOptions, digest
 from resumable_nb.source import Body
@@ -64,7 +64,8 @@ def _matches(pattern: str, base: Path) -> Iterator[Path]:
     if path.exists():  # before it is taken for a pattern: a name may have brackets
         yield path
     elif glob.has_magic(pattern):
-        yield from sorted(Path(each) for each in glob.iglob(str(path), recursive=True, include_hidden=True))
+        folder = Path(path.anchor) if path.is_absolute() else Path()
+        yield from sorted(folder.glob(path.relative_to(folder).as_posix()))
 
 
 def _shown(path: Path, base: Path) -> str:

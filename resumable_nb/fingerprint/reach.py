@@ -12,10 +12,8 @@ from typing import Any, Final, Protocol
 
 from blake3 import blake3
 
+from resumable_nb.canonical import Content, carries_code, content, home, wrapper_of
 from resumable_nb.errors import NoContent
-from resumable_nb.fingerprint.definitions import wrapper_of
-from resumable_nb.fingerprint.digests import Content, carries_code, content
-from resumable_nb.fingerprint.origin import home
 from resumable_nb.model import MISSING, Missing, digest
 from resumable_nb.source import Body, Import, Names, names_of
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -98,7 +99,7 @@ def _halves(name: str) -> tuple[str, str]:
 
 
 def _without_place(steps: list[_Step]) -> list[_Step]:
-    for load, store in zip(steps, steps[1:], strict=False):
+    for load, store in itertools.pairwise(steps):
         if store.name == "STORE_NAME" and store.argument in _PLACE:
             load.name = store.name = "NOP"
     return steps

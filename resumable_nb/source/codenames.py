@@ -24,7 +24,7 @@ _NOTHING: Final = frozenset({"NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NU
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a code object looks up, nested code included. ``bare``: globals used otherwise than as ``name.attribute``."""
+    """What a code object looks up, nested code included. ``bare``: globals not used as ``name.attribute`` only."""
 
     globals: frozenset[str]
     attributes: frozenset[str]

@@ -199,7 +199,7 @@ def test_second_kernel_is_refused_until_the_first_is_killed(tmp_path: Path) -> N
         assert f"pid {first.pid} " in reply.of("error")[0]["evalue"]
         os.kill(first.pid, signal.SIGKILL)
         reply = second(step)
-        assert reply.status == "ok"
+        assert reply.status == "ok", reply.of("error")
         assert "✓ a: restored 1 variable" in reply.of("display_data")[0]["data"]["text/plain"]
 
 

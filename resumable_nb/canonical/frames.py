@@ -7,7 +7,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, count, text
+from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
 
 
 def frame_expander(kind: type) -> Expander | None:
@@ -77,6 +77,10 @@ def _series(value: Any, canon: Canonical) -> bytes | Node:
 
 def _index(value: Any, _canon: Canonical) -> Node:
     return Node(b"Di" + _name(value), [_values(value), value.name, getattr(value, "freqstr", None)])
+
+
+def _range_index(value: Any, _canon: Canonical) -> Node:
+    return Node(b"Di" + _name(value), [range(value.start, value.stop, value.step), value.name])
 
 
 def _multi_index(value: Any, _canon: Canonical) -> Node:

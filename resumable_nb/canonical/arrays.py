@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, text
+from resumable_nb.canonical.writer import Canonical, Expander, Node, text
 
 _BLOCK_BYTES: Final = 1 << 18
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, count, shrink
+from resumable_nb.canonical.writer import Canonical, Expander, Node, count, shrink
 
 _STRINGS: Final = frozenset({str})
 _ROWS: Final = frozenset({dict, tuple, list})

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.fingerprint.arrays import numpy_expander
-from resumable_nb.fingerprint.canonical import Canonical, Expander, Node
-from resumable_nb.fingerprint.containers import CONTAINERS
-from resumable_nb.fingerprint.definitions import DEFINITIONS, class_expander
-from resumable_nb.fingerprint.frames import frame_expander
-from resumable_nb.fingerprint.objects import SMALL, object_expander
-from resumable_nb.fingerprint.origin import user_module
+from resumable_nb.canonical.arrays import numpy_expander
+from resumable_nb.canonical.containers import CONTAINERS
+from resumable_nb.canonical.definitions import DEFINITIONS, class_expander
+from resumable_nb.canonical.frames import frame_expander
+from resumable_nb.canonical.objects import SMALL, object_expander
+from resumable_nb.canonical.origin import user_module
+from resumable_nb.canonical.writer import Canonical, Expander, Node
 
 _EXACT: Final[dict[type, Expander]] = {**CONTAINERS, **SMALL, **DEFINITIONS}
 _PLAIN_BYTES: Final = 16

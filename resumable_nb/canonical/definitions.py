@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, count, text
-from resumable_nb.fingerprint.origin import home, is_ours, qualified
+from resumable_nb.canonical.origin import home, is_ours, qualified
+from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
 from resumable_nb.source import code_form
 
 _NO_MEMBERS: Final = frozenset(

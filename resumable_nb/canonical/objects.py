@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from typing import Any, Final
 
+from resumable_nb.canonical.definitions import TypeName, note_type, wrapper_of
+from resumable_nb.canonical.origin import qualified
+from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
 from resumable_nb.errors import NoContent
-from resumable_nb.fingerprint.canonical import Canonical, Expander, Node, count, text
-from resumable_nb.fingerprint.definitions import TypeName, note_type, wrapper_of
-from resumable_nb.fingerprint.origin import qualified
 from resumable_nb.source import code_form
 
 _NEW: Final = {copyreg.__newobj__, copyreg.__newobj_ex__, copyreg._reconstructor}  # type: ignore[attr-defined]
