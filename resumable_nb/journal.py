@@ -13,6 +13,7 @@ import msgspec
 from resumable_nb.errors import Corrupt, NewerSchema, UsageError
 from resumable_nb.events import Bus
 from resumable_nb.model import (
+    FINGERPRINTS,
     MISSING,
     SCHEMA,
     CallRecord,
@@ -93,6 +94,12 @@ class Journal:
             if record is MISSING:
                 record = self._new_task(name, notebook)
                 self._write({"meta": record})
+            elif record.fingerprints != FINGERPRINTS:
+                raise NewerSchema(
+                    f"{self._store.uri}: task {record.name!r} knows its calls by fingerprints of version "
+                    f"{record.fingerprints}, and this resumable_nb makes version {FINGERPRINTS}: finish it with the "
+                    "version that began it, or begin anew with `%resumable forget --yes`"
+                )
             return record
 
     def forget(self, name: str, notebook: str = "") -> TaskRecord:
@@ -292,7 +299,13 @@ class Journal:
     # --- rows
 
     def _new_task(self, name: str, notebook: str) -> TaskRecord:
-        return TaskRecord(name=name, incarnation=uuid.uuid4().hex, created_at=self._clock(), notebook=notebook)
+        return TaskRecord(
+            name=name,
+            incarnation=uuid.uuid4().hex,
+            created_at=self._clock(),
+            notebook=notebook,
+            fingerprints=FINGERPRINTS,
+        )
 
     def _write(
         self,

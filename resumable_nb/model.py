@@ -13,6 +13,11 @@ SCHEMA: Final = 1
 """Version of the records that this package writes."""
 
 
+FINGERPRINTS: Final = 1
+"""Version of the canonical digests. Calls are known by them: a task made under another version is refused, because its
+finished calls would not be recognised, and would be made again."""
+
+
 class Missing(enum.Enum):
     """The type of ``MISSING``, so that ``None`` stays a value."""
 
@@ -107,6 +112,7 @@ class TaskRecord(Stored, frozen=True, kw_only=True):
     created_at: float
     notebook: str = ""
     completed_at: float | None = None
+    fingerprints: int = 1
 
 
 class RunRecord(Stored, frozen=True, kw_only=True):

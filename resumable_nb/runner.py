@@ -170,7 +170,7 @@ class Runner:
         # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
         restore = self._snapshots.restore if spec.kind == "cell" else self._snapshots.restore_now
         restored = restore(space, record.manifest)
-        result = self._snapshots.result(space) if record.left == "return" else None
+        result = self._snapshots.result(space, restored.result) if record.left == "return" else None
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
         return Execution(spec, decision, record, key, scope.StepScope(spec.id), restored, result, outputs)

@@ -146,9 +146,11 @@ class Session:
             {**frame.f_globals, **frames.variables(frame)}, frame.f_globals, self.space.hidden, lazy=False
         )
 
-    def load(self, body: Body) -> None:
-        """Bring back the pending variables that this code can reach."""
-        self.snapshots.materialise(self.space, self.snapshots.reach(self.space, body))
+    def load(self, body: Body) -> frozenset[str]:
+        """Bring back the pending variables that this code can reach. Returns all names that it can reach."""
+        names = self.snapshots.reach(self.space, body)
+        self.snapshots.materialise(self.space, names)
+        return names
 
     def load_all(self) -> None:
         """Bring back every pending variable: afterwards nobody will know where they are."""
@@ -217,6 +219,10 @@ def set_cell(execution: Execution | None) -> None:
 def set_problem(problem: ResumableError | None) -> None:
     """Say what was met before the running cell began, where nothing could be raised."""
     _problem[:] = [] if problem is None else [problem]
+
+
+def has_problem() -> bool:
+    return bool(_problem)
 
 
 def raise_problem() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -242,3 +243,38 @@ def test_demo_does_not_write_into_a_used_folder(tmp_path: Path, capsys: pytest.C
     (tmp_path / "thesis.tex").touch()
     assert "is not empty" in out(capsys, "demo", "--keep", str(tmp_path), status=2)
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+LIVE = """
+import pathlib, sys, time
+from resumable_nb import session, tool
+
+@tool
+def pay(reference):
+    pathlib.Path("begun").touch()
+    time.sleep(1000)
+
+with session.opened("live", ".resumable", live={}):
+    pay("A1")
+"""
+
+
+def test_call_of_a_live_kernel_is_running_and_not_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seen from another process: in doubt only when the process that makes the call is gone."""
+    monkeypatch.chdir(tmp_path)
+    process = subprocess.Popen([sys.executable, "-c", LIVE])
+    pause = threading.Event()
+    try:
+        while not Path("begun").exists():
+            assert process.poll() is None
+            pause.wait(0.02)
+        assert json.loads(out(capsys, "status", "--json"))[0]["in_doubt"] == 0
+        assert "running" in out(capsys, "history")
+        assert "TaskBusy" in out(capsys, "resolve", call_in_doubt(capsys), "happened", status=1)
+    finally:
+        process.kill()
+        process.wait(10)
+    assert json.loads(out(capsys, "status", "--json"))[0]["in_doubt"] == 1
+    assert "in doubt" in out(capsys, "history")

@@ -66,6 +66,36 @@ def test_skip_in_the_same_kernel(kernels: Kernels) -> None:
     assert kernel("Out[4] == Out[3] == x, __ == x").value == "(True, True)"
 
 
+def test_result_is_loaded_when_a_cell_mentions_it(kernels: Kernels, tmp_path: Path) -> None:
+    (tmp_path / "heavy.py").write_text(
+        f"{COUNT}\ndef make():\n    count('loaded')\n    return Heavy()\n"
+        "class Heavy:\n    def __reduce__(self):\n        return make, ()\n    __repr__ = lambda self: 'heavy'\n"
+    )
+    cells = ["import heavy", "%%resumable a\nx = heavy.Heavy()\nx", "%%resumable b\n[2]", "1"]
+    kernels(*cells)
+    before = counted(tmp_path, "loaded")
+    kernel = kernels.again(*cells)
+    assert counted(tmp_path, "loaded") == before
+    assert kernel("_, __, _4").value == "(1, [2], [2])"
+    assert counted(tmp_path, "loaded") == before
+    assert kernel("_3 is Out[3] is x").value == "True"
+    assert counted(tmp_path, "loaded") == before + 1
+
+
+@pytest.mark.parametrize("leave", ["%resumable task other", "%unload_ext resumable_nb", "%reload_ext resumable_nb"])
+def test_result_outlives_its_session(kernels: Kernels, leave: str) -> None:
+    kernels("%%resumable a\n[1]")
+    assert kernels.again("%%resumable a\n[1]", leave)("Out[2]").value == "[1]"
+
+
+def test_step_reads_the_result_before_it(kernels: Kernels) -> None:
+    cells = ["%%resumable a\n[1]", "%%resumable b\nx = _ + [2]"]
+    kernels(*cells)
+    kernel = kernels.again(*cells)
+    assert kernel("x").value == "[1, 2]"
+    assert kernel(cells[1]).messages[0].startswith("● b: runs again: input _ changed")
+
+
 def test_figure_is_shown_again(kernels: Kernels) -> None:
     text = """
 from IPython.display import display

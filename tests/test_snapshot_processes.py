@@ -502,6 +502,76 @@ except Mine as e: error = e
 # check
 assert error.code == 3 and str(error) == 'code 3' and type(error) is Mine
 """,
+    "a lock in an object, beside values of the library": """
+# step
+import threading, logging, decimal, uuid, pathlib, datetime, zoneinfo, fractions, re, types, contextlib
+class W:
+    def __init__(self): self.lock = threading.Lock(); self.n = 1
+w = W(); ok = [1]
+log = logging.getLogger('x'); p = pathlib.Path('a/b'); tz = zoneinfo.ZoneInfo('Europe/Berlin'); rx = re.compile('a+')
+d = decimal.Decimal('1.20'); ns = types.SimpleNamespace(a=ok); dt = datetime.datetime(2020,1,1,tzinfo=tz)
+@contextlib.contextmanager
+def ctx(): yield ok
+# check
+assert ok == [1] and ns.a is ok and dt.tzinfo is tz and rx.match('aa') and log.name == 'x'
+with ctx() as c: assert c is ok
+assert 'w' not in globals()
+""",
+    "super, and classes that a function makes": """
+# step
+class Base:
+    def __init__(self, v): self.v = v
+class Sub(Base):
+    def __init__(self, v): super().__init__(v * 2)
+def factory(n):
+    class Local(Base):
+        size = n
+        def get(self): return n + self.v
+        def __init__(self, v): super().__init__(v)
+    return Local
+L3, L4 = factory(3), factory(4)
+s, l3, l4, l33 = Sub(1), L3(1), L4(1), [L3(2)]
+# check
+assert s.v == 2 and Sub(2).v == 4 and l3.get() == 4 and l4.get() == 5
+assert type(l3) is L3 and type(l33[0]) is L3 and L3 is not L4
+assert issubclass(L3, Base) and L4(5).get() == 9 and L3.size == 3
+""",
+    "coroutine and generator functions": """
+# step
+import asyncio
+async def work(x): return x + k
+k = 2
+def gen(n):
+    for i in range(n): yield i * k
+# check
+assert asyncio.run(work(1)) == 3 and list(gen(3)) == [0, 2, 4]
+""",
+    "other arrays, and views that step backwards": """
+# step
+import numpy as np
+m = np.ma.array([1., 2.], mask=[0, 1])
+r = np.rec.array([(1, 2.)], dtype=[('a', int), ('b', float)])
+s = np.array(['a', 'bb']); o = np.array([None, 'x', [1]], object)
+f = np.asfortranarray(np.arange(60000.).reshape(200, 300)); e = np.empty((0, 3)); z = np.array(5)
+part = f[::2, ::3]; neg = f[::-1]
+# check
+assert m.mask.tolist() == [False, True] and r.a[0] == 1 and s[1] == 'bb' and o[2] == [1]
+assert f.flags.f_contiguous and f[1, 2] == 302 and e.shape == (0, 3) and z.shape == () and part[1, 1] == f[2, 3]
+f[2, 3] = -5; assert part[1, 1] == -5 and neg[197, 3] == -5
+""",
+    "a class that a plain cell defines again while it is pending": """
+# step
+class Pt:
+    def __init__(self, x): self.x = x
+p = Pt(1)
+# step
+q = [p]
+# plain
+class Pt:
+    def __init__(self, x): self.x = x
+# check
+assert type(p) is Pt and q[0] is p
+""",
 }
 
 

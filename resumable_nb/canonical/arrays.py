@@ -10,7 +10,10 @@ from blake3 import blake3
 
 from resumable_nb.canonical.writer import Canonical, Expander, Node, text
 
-_BLOCK_BYTES: Final = 1 << 18
+_BLOCK_BYTES: Final = 1 << 20
+_COPY_BYTES: Final = 1 << 18
+_GROUP_BYTES: Final = 1 << 26
+_LINE_ROWS: Final = 8
 
 
 def numpy_expander(kind: type) -> Expander | None:
@@ -89,14 +92,17 @@ def _content(value: Any) -> Iterator[Any]:
     if value.dtype.char in "gG":
         value = _without_padding(np, value)
     floats = value.dtype.kind in "fc"
-    if value.flags.c_contiguous and not (floats and _has_nan(np, value)):
+    if not value.flags.c_contiguous:
+        for block in _blocks(value):
+            own = _copy(np, block)
+            yield _bytes(np, _one_nan(np, own) if floats else own)
+    elif floats:
+        flat = value.reshape(-1)
+        step = _BLOCK_BYTES // flat.dtype.itemsize
+        for start in range(0, flat.size, step):
+            yield _bytes(np, _one_nan(np, flat[start : start + step]))
+    else:
         yield _bytes(np, value)
-        return
-    for block in _blocks(value):
-        own = np.array(block, order="C", copy=True, subok=False) if floats else np.ascontiguousarray(block)
-        if floats:
-            _one_nan(np, own)
-        yield _bytes(np, own)
 
 
 def _bytes(np: Any, value: Any) -> Any:
@@ -106,32 +112,48 @@ def _bytes(np: Any, value: Any) -> Any:
 
 def _blocks(value: Any) -> Iterator[Any]:
     """Parts of an array, in C order, small enough to be copied within the cache."""
-    if value.nbytes <= _BLOCK_BYTES or value.ndim == 0:
+    if value.nbytes <= _COPY_BYTES or value.ndim == 0:
         yield value
         return
     row_bytes = value.nbytes // len(value)
-    if row_bytes > _BLOCK_BYTES:
+    step = _COPY_BYTES // max(1, row_bytes)
+    if step == 0 and abs(value.strides[0]) < abs(value.strides[-1]) and row_bytes * _LINE_ROWS <= _GROUP_BYTES:
+        step = _LINE_ROWS  # neighbours in memory are one below the other: use each cache line whole
+    if step == 0:
         for row in value:
             yield from _blocks(row)
         return
-    step = max(1, _BLOCK_BYTES // max(1, row_bytes))
     for start in range(0, len(value), step):
         yield value[start : start + step]
 
 
-def _has_nan(np: Any, value: Any) -> bool:
-    flat = value.reshape(-1)
-    flat = flat.view(flat.real.dtype) if value.dtype.kind == "c" else flat
-    step = _BLOCK_BYTES // flat.dtype.itemsize
-    with np.errstate(invalid="ignore"):
-        return any(bool(np.isnan(np.maximum.reduce(flat[start : start + step]))) for start in range(0, flat.size, step))
+def _copy(np: Any, block: Any) -> Any:
+    """The block in C order, copied in tiles that fit into the cache."""
+    own = np.empty(block.shape, block.dtype)
+    tile = max(1, _COPY_BYTES * block.shape[-1] // block.nbytes) if block.nbytes > _COPY_BYTES else 0
+    if not tile or block.ndim < 2:
+        own[...] = block
+        return own
+    for start in range(0, block.shape[-1], tile):
+        own[..., start : start + tile] = block[..., start : start + tile]
+    return own
 
 
-def _one_nan(np: Any, block: Any) -> None:
-    """Give every NaN of a contiguous array the same bits."""
+def _one_nan(np: Any, block: Any) -> Any:
+    """The contiguous block with the same bits in every NaN; itself, where that is so already."""
     flat = block.reshape(-1)
     flat = flat.view(flat.real.dtype) if block.dtype.kind == "c" else flat
-    np.copyto(flat, np.nan, where=np.isnan(flat))
+    with np.errstate(invalid="ignore"):
+        if not flat.size or not np.isnan(np.maximum.reduce(flat)):
+            return flat
+    missing = np.isnan(flat)
+    bits = flat.view(f"{flat.dtype.byteorder}u{flat.dtype.itemsize}")
+    usual = np.array([np.nan], flat.dtype).view(bits.dtype)[0]
+    if np.count_nonzero(bits == usual) == np.count_nonzero(missing):
+        return flat
+    own = flat.copy()
+    np.copyto(own, np.nan, where=missing)
+    return own
 
 
 def _without_padding(np: Any, value: Any) -> Any:

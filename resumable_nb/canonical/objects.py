@@ -17,6 +17,8 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from typing import Any, Final
 
+from blake3 import blake3
+
 from resumable_nb.canonical.definitions import TypeName, note_type, wrapper_of
 from resumable_nb.canonical.origin import qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
@@ -65,12 +67,13 @@ def _complex(value: complex, _canon: Canonical) -> Node:
     return Node(b"y", [value.real, value.imag])
 
 
-def _bytearray(value: bytearray, _canon: Canonical) -> Node:
-    return Node(b"Y", [bytes(value)])
+def _bytearray(value: bytearray, _canon: Canonical) -> bytes:
+    return b"Y" + blake3(value).digest(length=16) + count(len(value))
 
 
-def _memoryview(value: memoryview, _canon: Canonical) -> Node:
-    return Node(b"V" + text(f"{value.format} {value.shape}"), [value.tobytes()])
+def _memoryview(value: memoryview, _canon: Canonical) -> bytes:
+    data = value.cast("B") if value.c_contiguous and value.nbytes else value.tobytes()
+    return b"V" + text(f"{value.format} {value.shape}") + blake3(data).digest(length=16)
 
 
 def _range(value: range, _canon: Canonical) -> Node:

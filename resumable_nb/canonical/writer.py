@@ -33,7 +33,8 @@ _SCALARS: Final = frozenset({int, str, float, bool, type(None), bytes})
 _STRINGS: Final = frozenset({str})
 _ORDERED: Final = frozenset({int, str, float, bytes})
 _BIG: Final = 1 << 16
-_REVISITS: Final = 20_000
+_PATIENCE: Final = 1_000_000
+_REVISIT: Final = 50
 _LONG_PATH: Final = 200
 
 
@@ -184,6 +185,7 @@ class Canonical:
         place = self._open.get(key)
         if place is not None:
             parent.low = min(parent.low, place)
+            self._revisits += parent.node.unordered
             return b"^" + count(len(self._component) - place)
         made = self._try_expand(part)
         self._alive.append(part)  # no other object may get its id meanwhile
@@ -259,8 +261,8 @@ class Canonical:
         del self._members[frame.members :]
         for key in members:
             self._memo.pop(key, None)
-        self._revisits += len(forgotten) + len(members)
-        if self._revisits > _REVISITS:
+        self._revisits += _REVISIT * (len(forgotten) + len(members))
+        if self._revisits > _PATIENCE:
             self._refuse("it is a cyclic structure through sets, too tangled to be put in order", frame.node)
 
     # --- leaves: scalars, and containers of nothing but scalars

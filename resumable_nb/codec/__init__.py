@@ -1,7 +1,18 @@
 """Values to bytes and back: notebook functions on the live namespace, large buffers apart from the stream."""
 
 from resumable_nb.codec.coder import Codec
+from resumable_nb.codec.definitions import importable, is_filled, own_dict
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
 from resumable_nb.codec.values import dumps_value, loads_value
 
-__all__ = ["Codec", "Encoded", "OutOfBand", "Shared", "dumps_value", "loads_value"]
+__all__ = [
+    "Codec",
+    "Encoded",
+    "OutOfBand",
+    "Shared",
+    "dumps_value",
+    "importable",
+    "is_filled",
+    "loads_value",
+    "own_dict",
+]

@@ -212,6 +212,15 @@ def is_filled(cell: types.CellType) -> bool:
     return True
 
 
+def own_dict(thing: object) -> dict[str, Any]:
+    """An object's attributes, without a word to its ``__getattr__``, which may do or raise anything."""
+    try:
+        found: dict[str, Any] = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _generated(function: object) -> bool:
     """Methods that ``dataclass`` wrote close over its own constants."""
     code = getattr(function, "__code__", None)

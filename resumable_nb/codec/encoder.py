@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-import functools
-import gc
 import io
 import pickle
-import random
 import sys
 import types
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +15,7 @@ import cloudpickle
 
 from resumable_nb.codec import rebuild
 from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
+from resumable_nb.codec.special import Reduced, special
 
 OUT_OF_BAND_BYTES: Final = 64 << 10
 """Buffers from this size on stay out of the stream."""
@@ -28,12 +23,7 @@ OUT_OF_BAND_BYTES: Final = 64 << 10
 LONG_ROW_BYTES: Final = 1 << 20
 """Rows of a 2-D block from this size on are chunked one by one, so that a changed column changes its chunks only."""
 
-Reduced = Any
 Handler = Callable[[Any, Any], Reduced]
-
-_VIEWS: Final = {
-    type(getattr(kind(), name)()): name for kind in (dict, OrderedDict) for name in ("keys", "values", "items")
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,25 +198,9 @@ class _Reducer:
             make, args = rebuild.make_skeleton, args[:4]
         return rebuild.make_class, (key, make, *args), (setter, state), None, None, rebuild.set_class
 
-    # --- what pickle or cloudpickle would change without a word
-
-    def _code(self, code: types.CodeType) -> Reduced:
-        make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
-        at = args.index("<dynamic-code>")
-        return make, (*args[:at], code.co_filename, *args[at + 1 :])
-
     def _cell(self, cell: types.CellType) -> Reduced:
         # The functions that close over it fill it: inside a function's arguments a cycle could not be written.
         return (rebuild.make_cell, ()) if id(cell) in self._cells else NotImplemented
-
-    def _file_like(self, file: Any) -> Reduced:
-        for name in ("stdout", "stderr", "stdin"):
-            if file is getattr(sys, name):
-                return getattr, (sys, name)
-        raise pickle.PicklingError(f"cannot pickle open file {getattr(file, 'name', file)!r}")
-
-    def _memoryview(self, _view: memoryview) -> Reduced:
-        raise pickle.PicklingError("cannot pickle 'memoryview' object")
 
     def _cached(self, function: Any) -> Reduced:
         if importable(function):
@@ -236,25 +210,6 @@ class _Reducer:
             return rebuild.make_reference, key
         state = {name: value for name, value in vars(function).items() if name != "__wrapped__"}
         return rebuild.make_cached, (function.__wrapped__, function.cache_parameters()), state
-
-    def _cached_property(self, found: functools.cached_property[Any]) -> Reduced:
-        state = {key: value for key, value in vars(found).items() if key not in ("func", "lock")}
-        return functools.cached_property, (found.func,), state
-
-    def _dict_view(self, view: Any) -> Reduced:
-        return rebuild.make_view, (gc.get_referents(view)[0], _VIEWS[type(view)])
-
-    def _weak_dict(self, found: Any) -> Reduced:
-        return rebuild.make_weak, (type(found).__name__, dict(found.items()))
-
-    def _random(self, generator: random.Random) -> Reduced:
-        hidden = getattr(random, "_inst", None)
-        return (getattr, (random, "_inst")) if generator is hidden else NotImplemented
-
-    def _random_state(self, generator: Any) -> Reduced:
-        module = sys.modules.get("numpy.random.mtrand")
-        hidden = getattr(module, "_rand", None)
-        return (getattr, (module, "_rand")) if generator is hidden else NotImplemented
 
     # --- arrays
 
@@ -293,15 +248,6 @@ class _Reducer:
         order = "C" if base.flags.c_contiguous else "F"
         return rebuild.make_memmap, (str(base.filename), base.dtype, mode, base.offset, base.shape, order)
 
-    def _arrow(self, array: Any) -> Reduced:
-        types_ = sys.modules["pyarrow"].types
-        if array.offset or types_.is_nested(array.type) or types_.is_dictionary(array.type):
-            return NotImplemented
-        if type(array.type) is not sys.modules["pyarrow"].DataType:
-            return NotImplemented
-        buffers = [None if each is None else pickle.PickleBuffer(each) for each in array.buffers()]
-        return rebuild.make_arrow, (array.type, len(array), buffers, array.null_count, 0)
-
 
 class Encoder(_Reducer, cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """Writes one stream."""
@@ -326,62 +272,55 @@ class DeepEncoder(_Reducer, pickle._Pickler):
     def _write(self, value: Any) -> None:
         pickle._Pickler.dump(self, value)
 
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        """As inherited, with a call that Python makes without its C stack: ``f(*args)`` would use it."""
+        if id(obj) in self.memo or type(obj) in self.dispatch:
+            super().save(obj, save_persistent_id)  # type: ignore[misc]  # typeshed does not know it
+            return
+        self.framer.commit_frame()
+        reduced = self.reducer_override(obj)
+        if reduced is NotImplemented:
+            if issubclass(type(obj), type):
+                self.save_global(obj)
+                return
+            reducer = self.dispatch_table.get(type(obj))
+            reduced = obj.__reduce_ex__(5) if reducer is None else reducer(obj)
+        if isinstance(reduced, str):
+            self.save_global(obj, reduced)
+            return
+        function, args, state, items, pairs, setter = list(reduced) + [None] * (6 - len(reduced))
+        self.save_reduce(function, args, state, items, pairs, setter, obj=obj)
+
     def __getattr__(self, name: str) -> Any:
         """cloudpickle's own methods, which need no more than these attributes."""
         return types.MethodType(getattr(cloudpickle.Pickler, name), self)
 
 
-_SENTINELS: Final[dict[type, str]] = {
-    type(found): name
-    for name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY")
-    if (found := getattr(dataclasses, name, None)) is not None
-}
-
-_HANDLERS: Final[dict[type, Handler | None]] = {
-    types.CodeType: _Reducer._code,
-    types.CellType: _Reducer._cell,
-    memoryview: _Reducer._memoryview,
-    CachedFunction: _Reducer._cached,
-    functools.cached_property: _Reducer._cached_property,
-    weakref.WeakKeyDictionary: _Reducer._weak_dict,
-    weakref.WeakValueDictionary: _Reducer._weak_dict,
-    random.Random: _Reducer._random,
-    io.BytesIO: None,
-    io.StringIO: None,
-    **dict.fromkeys(_VIEWS, _Reducer._dict_view),
-    **{kind: (lambda _, thing: _SENTINELS[type(thing)]) for kind in _SENTINELS},
-}
+_METHODS: Final[dict[type, Handler]] = {types.CellType: _Reducer._cell, CachedFunction: _Reducer._cached}
+_handlers: dict[type, Handler | None] = {}
 
 
 def _handler(kind: type) -> Handler | None:
     """How objects of this type are reduced; None: in the usual way."""
     try:
-        return _HANDLERS[kind]
+        return _handlers[kind]
     except KeyError:
-        found = _HANDLERS[kind] = _classify(kind)
+        if len(_handlers) > 10_000:  # a notebook that makes classes in a loop
+            _handlers.clear()
+        found = _handlers[kind] = _METHODS.get(kind) or _array_handler(kind) or _plain_handler(kind)
         return found
 
 
-def _classify(kind: type) -> Handler | None:
+def _array_handler(kind: type) -> Handler | None:
     numpy = sys.modules.get("numpy")
-    if issubclass(kind, io.IOBase) and not any(map(_reduces_itself, kind.__mro__)):
-        return _Reducer._file_like
-    if numpy is not None and issubclass(kind, numpy.memmap):
-        return _Reducer._memmap
-    if numpy is not None and issubclass(kind, numpy.ndarray):
-        return _Reducer._array
-    if numpy is not None and "mtrand" in str(kind.__module__) and kind.__name__ == "RandomState":
-        return _Reducer._random_state
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None and issubclass(kind, arrow.Array):
-        return _Reducer._arrow
-    return None
+    if numpy is None or not issubclass(kind, numpy.ndarray):
+        return None
+    return _Reducer._memmap if issubclass(kind, numpy.memmap) else _Reducer._array
 
 
-def _reduces_itself(kind: type) -> bool:
-    """A class outside the library that says how it is pickled."""
-    own = vars(kind).keys() & {"__reduce__", "__reduce_ex__", "__getstate__"}
-    return bool(own) and kind.__module__ not in ("_io", "io", "builtins")
+def _plain_handler(kind: type) -> Handler | None:
+    reduce = special(kind)
+    return None if reduce is None else lambda _, thing: reduce(thing)
 
 
 def _address(array: Any) -> int:

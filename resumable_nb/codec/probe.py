@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import pickle
 import sys
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
-from resumable_nb.codec.definitions import is_filled
+from resumable_nb.codec.definitions import is_filled, own_dict
 from resumable_nb.codec.encoder import Encoder
 
 FINDABLE: Final = 1_000_000
@@ -82,11 +83,11 @@ def _children(thing: Any) -> Iterator[tuple[str, Any]]:
             yield ".__self__", thing.__self__
             yield ".__func__", thing.__func__
     if not isinstance(thing, type | types.ModuleType | types.FunctionType):
-        yield from ((f".{name}", each) for name, each in getattr(thing, "__dict__", {}).items())
+        yield from ((f".{name}", each) for name, each in own_dict(thing).items())
         for kind in type(thing).__mro__:
             for name in _slots(kind):
-                if hasattr(thing, name):
-                    yield f".{name}", getattr(thing, name)
+                with contextlib.suppress(AttributeError):
+                    yield f".{name}", object.__getattribute__(thing, name)
     for name in ("func", "args", "keywords", "default_factory"):  # partial, defaultdict
         if type(thing).__module__ in ("functools", "collections") and hasattr(thing, name):
             yield f".{name}", getattr(thing, name)

@@ -21,8 +21,8 @@ NOTEBOOK: Final = "__main__"
 IMPORTED: Final = "import "
 """Before a name that stands for a library's module, function or class: which one counts, its content does not."""
 _DYNAMIC: Final = frozenset({"globals", "eval", "exec"})
-_SHELL: Final = frozenset({"get_ipython", "In", "Out", "exit", "quit", "_", "__", "___", "_oh", "_dh", "_ih"})
-"""Names that IPython puts beside the user's."""
+_SHELL: Final = frozenset({"get_ipython", "In", "Out", "_oh", "_dh", "_ih"})
+"""Names that IPython puts beside the user's, and that hold its history. The last results (``_``) are values as any."""
 
 
 class Lookup(Protocol):

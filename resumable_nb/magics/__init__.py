@@ -40,8 +40,6 @@ def unload_ipython_extension(shell: Any) -> None:
     """``%unload_ext resumable_nb``: gives the lease back."""
     while _hooks:
         _hooks.pop().uninstall()
-        if session.is_open():
-            session.current().load_all()
     session.close()
     for kind, name in (("line", ENTER), ("line", "resumable"), ("cell", "resumable")):
         shell.magics_manager.magics[kind].pop(name, None)

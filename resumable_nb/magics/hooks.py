@@ -11,6 +11,7 @@ from typing import Any
 from resumable_nb import block, plan, scope, session
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.magics import blocks, rewrite
+from resumable_nb.magics.late import Outside, Results, bring_back, bring_back_results
 from resumable_nb.magics.options import cell_options
 from resumable_nb.magics.progress import Progress
 from resumable_nb.model import MISSING, digest, step_path
@@ -18,9 +19,6 @@ from resumable_nb.output import Recorder, replay
 from resumable_nb.runner import Execution, StepSpec
 from resumable_nb.source import Body, analyse
 from resumable_nb.task import clock_time, duration, plural
-
-RESULT_NAMES = {"_", "__", "___", "Out"}
-
 
 @dataclass(slots=True)
 class Cell:
@@ -33,8 +31,6 @@ class Cell:
     """Of a ``%%resumable`` cell, once it was parsed."""
     execution: Execution | None = None
     recorder: Recorder | None = None
-    problem: ResumableError | None = None
-    """Met where nothing can be raised; the cell raises it as its first act."""
 
 
 @dataclass(slots=True)
@@ -44,19 +40,30 @@ class Hooks:
     shell: Any
     cell: Cell | None = None
     _main: threading.Thread = field(default_factory=threading.main_thread)
+    _results: Results = field(init=False)
+    _outside: Outside = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._results = Results(self.shell)
+        self._outside = Outside(self.shell, self._results)
 
     def install(self) -> None:
         self.shell.input_transformers_cleanup.append(rewrite.mark)
         self.shell.ast_transformers.append(self)
         self.shell.events.register("pre_run_cell", self.pre_run_cell)
         self.shell.events.register("post_run_cell", self.post_run_cell)
+        self._outside.install()
         session.set_shell(self, Progress(self.shell))
 
     def uninstall(self) -> None:
+        if session.is_open():
+            session.current().load_all()
+            self._results.load((), everything=True)
         self.shell.input_transformers_cleanup.remove(rewrite.mark)
         self.shell.ast_transformers.remove(self)
         self.shell.events.unregister("pre_run_cell", self.pre_run_cell)
         self.shell.events.unregister("post_run_cell", self.post_run_cell)
+        self._outside.uninstall()
         session.set_shell(None)
 
     def pre_run_cell(self, info: Any) -> None:
@@ -66,25 +73,24 @@ class Hooks:
         text = info.raw_cell or ""
         self.cell = Cell(text, {name: id(value) for name, value in self.shell.user_ns.items()})
         message = rewrite.misplaced(text)
-        if message:
-            self.cell.problem = UsageError(message)
-        elif not rewrite.is_marked(text) and session.is_open():
-            try:
-                self._bring_back(text)
-            except ResumableError as error:
-                self.cell.problem = error
-        session.set_problem(self.cell.problem)
+        session.set_problem(UsageError(message) if message else None)
 
     def visit(self, tree: ast.Module) -> ast.Module:
-        """IPython's hook for syntax trees. A transformer that raises is thrown out: so the cell raises it instead."""
-        cell = self.cell
-        if cell is None:
-            return tree
-        if cell.problem is not None:
+        """IPython's hook for syntax trees, of silent executions too.
+
+        A transformer that raises is thrown out for good: so it is the cell that raises, as its first act.
+        """
+        if session.has_problem():
             return rewrite.raising(tree, f"{_SESSION}.raise_problem()")
-        if rewrite.is_entered(tree):
-            cell.body = analyse(rewrite.body_of(tree), transform=self.shell.transform_cell)
+        if self.cell is not None and threading.current_thread() is self._main and rewrite.is_entered(tree):
+            self.cell.body = analyse(rewrite.body_of(tree), transform=self.shell.transform_cell)
             tree = rewrite.CellRewriter(f"{_SESSION}.cell_pending()", self.shell.ast_node_interactivity).rewrite(tree)
+        else:
+            try:
+                bring_back(analyse(tree, transform=self.shell.transform_cell), self._results)
+            except ResumableError as error:
+                session.set_problem(error)
+                return rewrite.raising(tree, f"{_SESSION}.raise_problem()")
         return blocks.BlockRewriter(block.register).rewrite(tree)
 
     def enter(self, line: str) -> None:
@@ -93,6 +99,7 @@ class Hooks:
         if cell is None or cell.body is None:
             raise UsageError("%%resumable has to be the first line of a cell")
         name, options = cell_options(line)
+        bring_back_results(cell.body, self._results)
         current = session.current()
         spec = StepSpec(step_path("", name, 0), name, "cell", cell.body, cell.text, options, current.base)
         current.specs[spec.id] = spec
@@ -107,14 +114,8 @@ class Hooks:
             cell.recorder = self.record()
         else:
             self.replay(execution.outputs)
-            self._remember_result(current)
-
-    def _remember_result(self, current: session.Session) -> None:
-        """``Out[n]`` and ``_`` of a skipped cell are what they were."""
-        value = current.snapshots.result(current.space)
-        if value is MISSING:
-            return
-        self.shell.displayhook.update_user_ns(value)
+            if execution.restored is not None and (result := execution.restored.result):
+                self._results.remember(lambda: current.snapshots.result(current.space, result))
 
     def post_run_cell(self, result: Any) -> None:
         if threading.current_thread() is not self._main or self.cell is None:
@@ -152,17 +153,6 @@ class Hooks:
         for name, value in self.shell.user_ns.items():
             if cell.before.get(name) != id(value):
                 origins[name] = mark
-
-    def _bring_back(self, text: str) -> None:
-        """Load the variables that a plain cell can reach, before it runs."""
-        current = session.current()
-        if not current.snapshots.pending():
-            return
-        try:
-            body = analyse(ast.parse(self.shell.transform_cell(text)), transform=self.shell.transform_cell)
-        except SyntaxError:
-            return
-        current.load(body)
 
     def announce(self, execution: Execution) -> None:
         """One quiet line about what becomes of the step; none for a first run."""

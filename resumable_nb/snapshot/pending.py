@@ -18,6 +18,8 @@ class Entry:
     """Canonical digest, or empty."""
     former: Any = MISSING
     """The class or function that the name was bound to: a restored class continues it."""
+    saved_as: str = ""
+    """The name in the group, where the pending name is no variable: a result."""
 
 
 class Pending:
@@ -38,6 +40,9 @@ class Pending:
     def names(self) -> frozenset[str]:
         return frozenset(self._entries)
 
+    def variables(self) -> frozenset[str]:
+        return frozenset(name for name, entry in self._entries.items() if not entry.saved_as)
+
     def put(self, name: str, entry: Entry) -> None:
         self._entries[name] = entry
 
@@ -55,8 +60,4 @@ class Pending:
 
     def current(self, group: Group) -> dict[str, Entry]:
         """The names whose value is to come from this group."""
-        return {name: self._entries[name] for name in group.names if self._is_from(name, group)}
-
-    def _is_from(self, name: str, group: Group) -> bool:
-        entry = self._entries.get(name)
-        return entry is not None and entry.group is group
+        return {name: entry for name, entry in self._entries.items() if entry.group is group}

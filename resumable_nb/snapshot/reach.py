@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from resumable_nb.codec import importable, is_filled, own_dict
 from resumable_nb.groups import Holding
 from resumable_nb.source import Body, code_names
 
@@ -55,39 +56,29 @@ def names_in(thing: object) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(names), frozenset(attributes)
 
 
-def codes(thing: Any, seen: Collection[int] = ()) -> Iterator[types.CodeType]:
+def codes(thing: Any) -> Iterator[types.CodeType]:
     """The code of a function, of what it wraps and closes over, or of a class's methods and bases."""
-    if id(thing) in seen:
-        return
-    seen = {*seen, id(thing)}
-    match thing:
-        case types.FunctionType():
-            yield thing.__code__
-            inner: list[Any] = [cell.cell_contents for cell in thing.__closure__ or () if _filled(cell)]
-            inner += [*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values(), *vars(thing).values()]
-        case type() if thing.__module__ in ("builtins", "abc", "typing", "enum"):
-            return
-        case type():
-            inner = [*vars(thing).values(), *thing.__bases__, type(thing)]
-        case staticmethod() | classmethod() | types.MethodType():
-            inner = [thing.__func__]
-        case property():
-            inner = [thing.fget, thing.fset, thing.fdel]
-        case functools.partial() | functools.partialmethod() | functools.cached_property():
-            inner = [thing.func]
-        case _:
-            inner = [getattr(thing, "__wrapped__", None)] if hasattr(type(thing), "__wrapped__") else []
-            inner += [thing.__wrapped__] if "__wrapped__" in getattr(thing, "__dict__", {}) else []
-    for each in inner:
-        yield from codes(each, seen)
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018  # reading it is the question
-    except ValueError:
-        return False
-    return True
+    todo, seen = [thing], set()
+    while todo:
+        each = todo.pop()
+        if id(each) in seen or (isinstance(each, types.FunctionType | type) and importable(each)):
+            continue
+        seen.add(id(each))
+        match each:
+            case types.FunctionType():
+                yield each.__code__
+                todo += [cell.cell_contents for cell in each.__closure__ or () if is_filled(cell)]
+                todo += (*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).values(), *vars(each).values())
+            case type():
+                todo += (*vars(each).values(), *each.__bases__, type(each))
+            case staticmethod() | classmethod() | types.MethodType():
+                todo.append(each.__func__)
+            case property():
+                todo += (each.fget, each.fset, each.fdel)
+            case functools.partial() | functools.partialmethod() | functools.cached_property():
+                todo.append(each.func)
+            case _:
+                todo.append(own_dict(each).get("__wrapped__"))
 
 
 @functools.lru_cache(maxsize=10_000)

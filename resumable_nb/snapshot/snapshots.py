@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import weakref
@@ -44,7 +45,8 @@ class Snapshots:
         self._held: dict[str, tuple[int, str]] = {}
         """Variables as they were saved or loaded last: the object's ``id()``, and its canonical digest. The object
         itself is not kept: a deleted frame has to give its memory back."""
-        self._result: Any | Missing = MISSING
+        self._results: dict[str, Any] = {}
+        self._numbers = itertools.count(1)
         self._open: weakref.WeakSet[Before] = weakref.WeakSet()
         self._lock = threading.RLock()
         self._codecs: dict[int, Codec] = {}
@@ -189,8 +191,7 @@ class Snapshots:
         """
         with self._lock:
             manifest = self._reader.manifest(manifest_digest)
-            self._result = MISSING
-            self._pending.forget([RESULT])
+            result = f"{RESULT} {next(self._numbers)}" if manifest.result else ""
             bound = {name: imports.load(where) for name, where in manifest.imports.items() if "." not in name}
             for name in manifest.imports.keys() - bound.keys():
                 self._import_quietly(name)
@@ -204,14 +205,14 @@ class Snapshots:
             for group, chosen in taken:
                 self._definitions |= group.refs
                 names += chosen
-                self._put_off(space, manifest, group, chosen)
+                self._put_off(space, manifest, group, chosen, result)
             for before in self._open:
                 before.restored.update(names)
             if not space.lazy:
                 self.materialise(space, names)
             if manifest.random:
                 randomness.set_random_state(self._reader.blob(manifest.random))
-            return Restored(tuple(sorted(set(names) - {RESULT})), manifest.deleted)
+            return Restored(tuple(sorted(set(names) - {RESULT})), manifest.deleted, result)
 
     def restore_now(self, space: Namespace, manifest_digest: str) -> Restored:
         """As ``restore``, with all values loaded."""
@@ -223,7 +224,7 @@ class Snapshots:
         """The names of a group that are to be bound."""
         certain = [name for name in group.names if name not in manifest.companions and name not in manifest.perhaps]
         if certain and self._is_there(space, manifest, group):
-            return []
+            return [RESULT] if RESULT in certain else []
         return certain + [
             name
             for name in group.names
@@ -238,6 +239,7 @@ class Snapshots:
             and self._held.get(name) == (id(space.variables[name]), manifest.digests[name])
             and self._canonical({name: space.variables[name]}).get(name) == manifest.digests[name]
             for name in group.names
+            if name != RESULT
         )
 
     def _may_bind(self, space: Namespace, manifest: Manifest, name: str, *, shares: bool) -> bool:
@@ -248,8 +250,13 @@ class Snapshots:
             return name in manifest.perhaps
         return shares and self._canonical({name: space.variables[name]}).get(name, "?") == digest
 
-    def _put_off(self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str]) -> None:
+    def _put_off(
+        self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str], result: str
+    ) -> None:
         for name in names:
+            if name == RESULT:
+                self._pending.put(result, Entry(group, "", saved_as=RESULT))
+                continue
             earlier = self._pending.get(name)
             former = space.variables.pop(name, MISSING if earlier is None else earlier.former)
             if not isinstance(former, type):
@@ -268,7 +275,7 @@ class Snapshots:
 
     def pending(self) -> frozenset[str]:
         """Names that are restored and not loaded yet."""
-        return self._pending.names() - {RESULT}
+        return self._pending.variables()
 
     def forget_pending(self, names: Collection[str]) -> None:
         """These were bound to something else before they were needed."""
@@ -282,11 +289,11 @@ class Snapshots:
                 if not any(each is group for each in self._loading):
                     self._load(space, group)
 
-    def result(self, space: Namespace) -> Any | Missing:
-        """The value of the last restored cell's last expression; ``MISSING`` where none was saved."""
+    def result(self, space: Namespace, name: str) -> Any | Missing:
+        """The value that ``Restored.result`` names, once; ``MISSING`` afterwards."""
         with self._lock:
-            self.materialise(space, [RESULT])
-            return self._result
+            self.materialise(space, [name])
+            return self._results.pop(name, MISSING)
 
     def _load(self, space: Namespace, group: Group) -> None:
         self._loading.append(group)
@@ -296,8 +303,8 @@ class Snapshots:
             self._loading.remove(group)
         current = self._pending.current(group)
         for name, entry in current.items():
-            if name == RESULT:
-                self._result = values[name]
+            if entry.saved_as:
+                self._results[name] = values[entry.saved_as]
             elif name not in space.variables:
                 space.variables[name] = values[name]
                 self._held[name] = (id(values[name]), entry.digest)

@@ -69,3 +69,5 @@ class Restored:
 
     names: tuple[str, ...]
     deleted: tuple[str, ...]
+    result: str = ""
+    """What to ask ``Snapshots.result`` for the value of the last expression; empty where none was saved."""

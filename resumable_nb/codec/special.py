@@ -1,0 +1,128 @@
+"""Kinds of objects that pickle or cloudpickle would change without a word, or not take although they could."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import io
+import pickle
+import random
+import sys
+import types
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+import cloudpickle
+
+from resumable_nb.codec import rebuild
+
+Reduced = Any
+Reduce = Callable[[Any], Reduced]
+
+_VIEWS: Final = {
+    type(getattr(kind(), name)()): name for kind in (dict, OrderedDict) for name in ("keys", "values", "items")
+}
+
+_SENTINELS: Final[dict[type, str]] = {
+    type(found): name
+    for name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY")
+    if (found := getattr(dataclasses, name, None)) is not None
+}
+
+
+def _code(code: types.CodeType) -> Reduced:
+    make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+    at = args.index("<dynamic-code>")  # cloudpickle forgets the file, and with it the source
+    return make, (*args[:at], code.co_filename, *args[at + 1 :])
+
+
+def _file(file: Any) -> Reduced:
+    for name in ("stdout", "stderr", "stdin"):
+        if file is getattr(sys, name):
+            return getattr, (sys, name)
+    raise pickle.PicklingError(f"cannot pickle open file {getattr(file, 'name', file)!r}")
+
+
+def _memoryview(_view: memoryview) -> Reduced:
+    raise pickle.PicklingError("cannot pickle 'memoryview' object")
+
+
+def _iterator(iterator: Any) -> Reduced:
+    with warnings.catch_warnings():  # Python 3.12 and 3.13 still can, and warn that 3.14 cannot
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return iterator.__reduce__()
+
+
+def _cached_property(found: functools.cached_property[Any]) -> Reduced:
+    state = {key: value for key, value in vars(found).items() if key not in ("func", "lock")}
+    return functools.cached_property, (found.func,), state
+
+
+def _dict_view(view: Any) -> Reduced:
+    return rebuild.make_view, (gc.get_referents(view)[0], _VIEWS[type(view)])
+
+
+def _weak_dict(found: Any) -> Reduced:
+    return rebuild.make_weak, (type(found).__name__, dict(found.items()))
+
+
+def _random(generator: random.Random) -> Reduced:
+    """The hidden generator behind ``random.random`` is a module's, not the user's."""
+    hidden = getattr(random, "_inst", None)
+    return (getattr, (random, "_inst")) if generator is hidden else NotImplemented
+
+
+def _random_state(generator: Any) -> Reduced:
+    module = sys.modules.get("numpy.random.mtrand")
+    hidden = getattr(module, "_rand", None)
+    return (getattr, (module, "_rand")) if generator is hidden else NotImplemented
+
+
+def _sentinel(thing: Any) -> Reduced:
+    return _SENTINELS[type(thing)]
+
+
+def _arrow(array: Any) -> Reduced:
+    """As buffers, which stay out of the stream."""
+    arrow = sys.modules["pyarrow"]
+    simple = type(array.type) is arrow.DataType and not arrow.types.is_nested(array.type)
+    if array.offset or not simple:
+        return NotImplemented
+    buffers = [None if each is None else pickle.PickleBuffer(each) for each in array.buffers()]
+    return rebuild.make_arrow, (array.type, len(array), buffers, array.null_count, 0)
+
+
+_EXACT: Final[dict[type, Reduce]] = {
+    types.CodeType: _code,
+    memoryview: _memoryview,
+    functools.cached_property: _cached_property,
+    weakref.WeakKeyDictionary: _weak_dict,
+    weakref.WeakValueDictionary: _weak_dict,
+    random.Random: _random,
+    **dict.fromkeys(_VIEWS, _dict_view),
+    **dict.fromkeys(_SENTINELS, _sentinel),
+}
+
+
+def special(kind: type) -> Reduce | None:
+    """How objects of this type are reduced; None: in the usual way."""
+    if kind in _EXACT:
+        return _EXACT[kind]
+    if issubclass(kind, io.IOBase) and not issubclass(kind, io.BytesIO | io.StringIO):
+        return None if any(map(_reduces_itself, kind.__mro__)) else _file
+    if kind.__module__ == "itertools" and hasattr(kind, "__reduce__"):
+        return _iterator
+    if kind.__name__ == "RandomState" and "mtrand" in str(kind.__module__):
+        return _random_state
+    arrow = sys.modules.get("pyarrow")
+    return _arrow if arrow is not None and issubclass(kind, arrow.Array) else None
+
+
+def _reduces_itself(kind: type) -> bool:
+    """A class outside the library that says how it is pickled."""
+    own = vars(kind).keys() & {"__reduce__", "__reduce_ex__", "__getstate__"}
+    return bool(own) and kind.__module__ not in ("_io", "io", "builtins")

@@ -1,0 +1,142 @@
+"""The flow of a step without a notebook: skip, run, continue; what is committed when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resumable_nb.errors import StoreUnavailable
+from resumable_nb.model import MISSING, StepOptions
+from resumable_nb.runner import StepSpec
+from resumable_nb.session import Session
+from resumable_nb.store.memory import MemoryStore
+from tests.notebook import body
+
+X = "x = x + [random.random()]"
+
+
+class Kernel:
+    """A session on a store, and its variables."""
+
+    def __init__(self, store: MemoryStore, base: Path) -> None:
+        self.variables: dict[str, Any] = {"__name__": "__main__", "x": [0], "random": random}
+        self.session = Session("t", store, live=self.variables, base=base)
+        self.ran: list[str] = []
+
+    def run(self, text: str, then: Callable[[], None] = lambda: None, **options: Any) -> Any:
+        spec = StepSpec("s", "s", "cell", body(text), text, StepOptions(**options), self.session.base)
+
+        def execute() -> str:
+            self.ran.append(text)
+            exec(text, self.variables)
+            then()
+            return "value"
+
+        return self.session.runner.run(spec, self.session.space, execute)
+
+    def record(self) -> Any:
+        return self.session.journal.step("s")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def new(store: MemoryStore, tmp_path: Path) -> Iterator[Callable[[], Kernel]]:
+    made: list[Kernel] = []
+
+    def make() -> Kernel:
+        for each in made:
+            each.session.lease.release()
+        made.append(Kernel(store, tmp_path))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.session.close()
+
+
+def fail() -> None:
+    raise ValueError("no")
+
+
+def test_done_step_is_skipped(new: Callable[[], Kernel]) -> None:
+    first = new()
+    random.seed(1)
+    assert first.run(X) == "value"
+    after = random.getstate()
+    second = new()
+    random.seed(2)
+    assert second.run(X) is MISSING
+    assert second.variables["x"] == first.variables["x"]
+    assert random.getstate() == after, "the skipped step's use of random numbers is seen afterwards"
+    assert second.ran == []
+
+
+def test_failed_step_starts_from_the_same_random_state(new: Callable[[], Kernel]) -> None:
+    first = new()
+    random.seed(1)
+    with pytest.raises(ValueError, match="no"):
+        first.run(X, fail)
+    record = first.record()
+    assert (record.status, record.error) == ("failed", "ValueError: no")
+    second = new()
+    random.seed(2)
+    second.run(X)
+    assert second.variables["x"] == first.variables["x"]
+    assert second.record().version == 1
+    assert second.record().why == "continued after ValueError: no"
+
+
+def test_changed_key_runs_as_a_new_version(new: Callable[[], Kernel]) -> None:
+    kernel = new()
+    kernel.run(X)
+    kernel.variables["x"] = [5]
+    kernel.run(X)
+    record = kernel.record()
+    assert (record.version, [str(change) for change in record.changes]) == (2, ["input x changed"])
+    assert [each.version for each in kernel.session.journal.versions("s")] == [1, 2]
+
+
+def test_input_that_the_step_changed_counts_before_and_after(new: Callable[[], Kernel]) -> None:
+    kernel = new()
+    kernel.run(X)
+    kernel.run(X)
+    assert kernel.ran == [X]
+    kernel.variables["x"] = [0]
+    kernel.run(X)
+    assert kernel.ran == [X]
+
+
+def test_commit_that_fails_leaves_the_step_unfinished(
+    new: Callable[[], Kernel], store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = new()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("no space left")
+
+    with monkeypatch.context() as patch:
+        with pytest.raises(StoreUnavailable):
+            kernel.run(X, lambda: patch.setattr(store, "commit", full))
+    assert kernel.record().status == "running"
+    kernel = new()
+    kernel.run(X)
+    assert kernel.record().status == "done"
+    assert kernel.record().why == "continued after a crash"
+
+
+def test_order_of_events(new: Callable[[], Kernel]) -> None:
+    kernel = new()
+    seen: list[str] = []
+    kernel.session.bus.listen(lambda event: seen.append(event.kind))
+    kernel.run(X)
+    kernel.run(X)
+    wanted = ["step.begin", "step.begun", "step.body_done", "step.commit", "step.committed", "step.skipped"]
+    assert [kind for kind in seen if kind in wanted] == wanted
