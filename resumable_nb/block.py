@@ -141,9 +141,7 @@ class StepContext:
         self._enter(sys._getframe(1))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> bool:
         return self._exit(sys._getframe(1), error)
 
     async def __aenter__(self) -> Self:
@@ -180,7 +178,7 @@ class StepContext:
         _inside.set((*_inside.get(), self))
 
     def _in_file(self, frame: FrameType) -> Source:
-        """The body in plain Python code. Raises ``UsageError``, also when it is to run, where it could not be skipped."""
+        """The body in plain Python. Raises ``UsageError``, also when it is to run, where it could not be skipped."""
         body = frames.with_statement(frame, self.name).body
         kind: BlockKind = "function" if frames.is_function(frame) else "cell"
         return Source(analyse(body), "\n".join(map(ast.unparse, body)), kind=kind)

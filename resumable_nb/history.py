@@ -9,18 +9,23 @@ import pandas as pd
 
 from resumable_nb.model import CallRecord, RunRecord, StepRecord
 
+DataFrame = pd.DataFrame
+"""For those who type with it: only this module imports pandas."""
+
 _UTC = "datetime64[ns, UTC]"
 
 
 def _frame(rows: list[dict[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
-    """A frame with exactly these columns and types, also when there are no rows."""
-    frame = pd.DataFrame(rows, columns=list(columns))
-    for name, dtype in columns.items():
-        if dtype == _UTC:
-            frame[name] = pd.to_datetime(frame[name], unit="s", utc=True).astype(_UTC)
-        elif dtype:
-            frame[name] = frame[name].astype(dtype)
-    return frame
+    """A frame with exactly these columns and types, also when there are no rows; indexed by the first one."""
+    # As objects first: left to guess, pandas makes floats of integers that stand beside None.
+    frame = pd.DataFrame(rows, columns=list(columns), dtype=object)
+    series = {
+        name: pd.to_datetime(frame[name].astype("float64"), unit="s", utc=True).astype(_UTC)
+        if dtype == _UTC
+        else frame[name].astype(dtype)  # type: ignore[call-overload]  # it wants literals
+        for name, dtype in columns.items()
+    }
+    return pd.DataFrame(series, columns=list(columns)).set_index(next(iter(columns)))
 
 
 def history(
@@ -32,8 +37,9 @@ def history(
     ``value`` is the recorded result (``None`` where there is none).
     """
     columns = {
-        "call": "", "tool": "", "step": "", "status": "", "arguments": "", "value": "", "error": "", "attempts": "int64",
-        "started": _UTC, "ended": _UTC, "duration_s": "float64", "idempotency_key": "", "resolved": "", "run": "",
+        "call": "str", "tool": "str", "step": "str", "status": "str", "arguments": "object", "value": "object",
+        "error": "str", "attempts": "int64", "started": _UTC, "ended": _UTC, "duration_s": "float64",
+        "idempotency_key": "str", "resolved": "str", "run": "str",
     }  # fmt: skip
     rows = []
     for call in sorted(calls, key=lambda c: c.started_at):
@@ -56,14 +62,15 @@ def history(
                 "run": call.run,
             }
         )
-    return _frame(rows, columns).set_index("call")
+    return _frame(rows, columns)
 
 
 def steps(records: Iterable[StepRecord], calls: Mapping[str, int]) -> pd.DataFrame:
-    """Steps in the order in which they last started, one a row, indexed by step id. ``size_bytes``: what was written."""
+    """Steps in the order in which they last started, one a row, indexed by step id. ``size_bytes``: what this
+    version wrote."""
     columns = {
-        "step": "", "status": "", "version": "int64", "why": "", "started": _UTC, "duration_s": "float64",
-        "calls": "int64", "variables": "int64", "unsaved": "", "size_bytes": "int64", "error": "", "run": "",
+        "step": "str", "status": "str", "version": "int64", "why": "str", "started": _UTC, "duration_s": "float64",
+        "calls": "int64", "variables": "int64", "unsaved": "object", "size_bytes": "int64", "error": "str", "run": "str",
     }  # fmt: skip
     rows = [
         {
@@ -82,12 +89,12 @@ def steps(records: Iterable[StepRecord], calls: Mapping[str, int]) -> pd.DataFra
         }
         for record in sorted(records, key=lambda r: r.started_at)
     ]
-    return _frame(rows, columns).set_index("step")
+    return _frame(rows, columns)
 
 
 def runs(records: Iterable[RunRecord], alive: Callable[[RunRecord], bool]) -> pd.DataFrame:
     """Processes that worked on the task, oldest first, indexed by run id. ``ended`` is how: open, closed, died."""
-    columns = {"run": "", "ended": "", "pid": "int64", "host": "", "started": _UTC, "stopped": _UTC}
+    columns = {"run": "str", "ended": "str", "pid": "int64", "host": "str", "started": _UTC, "stopped": _UTC}
     rows = [
         {
             "run": record.id,
@@ -99,4 +106,4 @@ def runs(records: Iterable[RunRecord], alive: Callable[[RunRecord], bool]) -> pd
         }
         for record in sorted(records, key=lambda r: r.id)
     ]
-    return _frame(rows, columns).set_index("run")
+    return _frame(rows, columns)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from resumable_nb import output, plan, scope
+from resumable_nb import output, plan
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import Lookup, describe, step_key
 from resumable_nb.journal import Journal
@@ -23,9 +23,9 @@ from resumable_nb.model import (
     StepKind,
     StepOptions,
     StepRecord,
-    digest,
 )
 from resumable_nb.randomness import random_state, set_random_state
+from resumable_nb.scope import Entry, StepScope
 from resumable_nb.snapshot import Before, Namespace, Restored, Snapshots
 from resumable_nb.source import Body
 
@@ -54,14 +54,14 @@ class Execution:
     decision: plan.StepDecision
     record: StepRecord
     key: StepKey
-    scope: scope.StepScope
+    scope: StepScope
     restored: Restored | None = None
     result: Any = None
     """What the skipped body of a block had returned."""
     outputs: list[dict[str, Any]] = field(default_factory=list)
     """What a skipped step had shown."""
     before: Before | None = None
-    entry: scope.Entry | None = None
+    entry: Entry | None = None
 
     @property
     def pending(self) -> bool:
@@ -173,7 +173,7 @@ class Runner:
         result = self._snapshots.result(space, restored.result) if record.left == "return" else None
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
-        return Execution(spec, decision, record, key, scope.StepScope(spec.id), restored, result, outputs)
+        return Execution(spec, decision, record, key, StepScope(spec.id), restored, result, outputs)
 
     def _new(
         self,
@@ -213,7 +213,7 @@ class Runner:
         self._journal.begin_step(record, rows)
         self._bus.emit("step.begun", spec.id, why=why)
         self._started_s[spec.id] = self._monotonic()
-        inner = scope.StepScope(
+        inner = StepScope(
             spec.id,
             version=version,
             key=key,
@@ -222,7 +222,7 @@ class Runner:
         )
         execution = Execution(spec, decision, record, key, inner)
         execution.before = self._snapshots.begin(space, spec.body)
-        execution.entry = scope.Entry(inner)
+        execution.entry = Entry(inner)
         return execution
 
     def _duration_s(self, spec: StepSpec) -> float:
@@ -237,7 +237,9 @@ class Runner:
             duration_s=self._duration_s(execution.spec),
             error=text[:500],
         )
-        self._journal.fail_step(record, [execution.scope.failures[i] for i in _chain(error) & execution.scope.failures.keys()])
+        self._journal.fail_step(
+            record, [execution.scope.failures[i] for i in _chain(error) & execution.scope.failures.keys()]
+        )
         self._bus.emit("step.failed", record.id, error=record.error)
         return record
 
@@ -246,9 +248,7 @@ class Runner:
     ) -> StepRecord:
         spec, options = execution.spec, execution.spec.options
         assert execution.before is not None
-        capture = self._snapshots.capture(
-            space, execution.before, keep=options.keep, drop=options.drop, result=result
-        )
+        capture = self._snapshots.capture(space, execution.before, keep=options.keep, drop=options.drop, result=result)
         rows = dict(capture.rows)
         output_blob = ""
         if options.output and outputs:

@@ -1,6 +1,7 @@
 """The composition root: opens store, lease and task, and hands the parts to each other.
 
-Generated code in cells finds what it calls here: ``cell_pending``, ``enter_block``, ``pending``, ``restored``, ``leave``.
+Generated code in cells finds what it calls here: ``raise_problem``, ``cell_pending``, ``enter_block``, ``pending``,
+``restored`` and ``leave``.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from resumable_nb import block, tools, track
-from resumable_nb.block import enter_block, leave, pending, restored, step
 from resumable_nb import frame as frames
-from resumable_nb.errors import ResumableError, UsageError
+from resumable_nb.block import enter_block, leave, pending, restored
+from resumable_nb.errors import ResumableError
 from resumable_nb.events import Bus, Event, Listener
 from resumable_nb.fingerprint import Lookup
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.model import MISSING, Missing
 from resumable_nb.output import Recorder
+from resumable_nb.place import STORE_FOLDER, here, root, slug
 from resumable_nb.runner import Execution, Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.source import Body
@@ -37,7 +38,11 @@ from resumable_nb.store.disk import DiskStore
 from resumable_nb.store.seal import user_key
 from resumable_nb.task import Task
 
-STORE_FOLDER = ".resumable"
+__all__ = [
+    "STORE_FOLDER", "Session", "Task", "cell_pending", "close", "current", "enter_block", "has_problem", "is_open", "leave",
+    "open_session", "opened", "pending", "raise_problem", "restored", "set_cell", "set_problem", "set_shell",
+    "slug", "task",
+]  # fmt: skip
 
 
 class Variables:
@@ -49,7 +54,7 @@ class Variables:
     def value(self, name: str) -> object | Missing:
         if name in self._snapshots.pending() and self._space.lazy:
             self._snapshots.materialise(self._space, [name])
-        found = self._space.variables.get(name, MISSING)
+        found: object | Missing = self._space.variables.get(name, MISSING)
         return self._space.live.get(name, MISSING) if found is MISSING else found
 
     def known(self, name: str) -> str | Missing:
@@ -67,6 +72,10 @@ class Shell(Protocol):
     def announce(self, execution: Execution) -> None: ...
 
 
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
 class Session:
     """One task, open in this process. Opening reads; the first step or tool call takes the lease."""
 
@@ -79,7 +88,7 @@ class Session:
         base: Path,
         notebook: str = "",
         lazy: bool = False,
-        hidden: Callable[[str], bool] = lambda name: name.startswith("__") and name.endswith("__"),
+        hidden: Callable[[str], bool] = _is_special,
         bus: Bus | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -142,9 +151,7 @@ class Session:
             return self.space
         if frame.f_globals is self.space.live:
             self.snapshots.materialise(self.space, None)
-        return Namespace(
-            {**frame.f_globals, **frames.variables(frame)}, frame.f_globals, self.space.hidden, lazy=False
-        )
+        return Namespace({**frame.f_globals, **frames.variables(frame)}, frame.f_globals, self.space.hidden, lazy=False)
 
     def load(self, body: Body) -> frozenset[str]:
         """Bring back the pending variables that this code can reach. Returns all names that it can reach."""
@@ -259,9 +266,9 @@ def open_session(
 
     ``store`` is a folder (default: ``.resumable`` beside the notebook). Raises ``UsageError`` for anything else.
     """
-    place = _place(live)
+    place = here(live)
     chosen = name or place.name
-    folder = _root(store, place.folder) / slug(chosen)
+    folder = root(store, place.folder) / slug(chosen)
     earlier = _open[-1] if _open else None
     if earlier is not None:
         earlier.load_all()
@@ -278,7 +285,7 @@ def open_session(
         notebook=place.notebook,
         lazy=bool(lazy),
         bus=bus,
-        **({} if hidden is None else {"hidden": hidden}),
+        hidden=_is_special if hidden is None else hidden,
     )
     for listener in _listeners:
         session.bus.listen(listener)
@@ -294,43 +301,6 @@ def close() -> None:
     """Close the open session, if there is one."""
     while _open:
         _open.pop().close()
-
-
-class Place:
-    """Where the code runs: a notebook, else a folder."""
-
-    def __init__(self, folder: Path, name: str, notebook: str) -> None:
-        self.folder, self.name, self.notebook = folder, name, notebook
-
-
-def _place(live: dict[str, Any] | None) -> Place:
-    """The notebook's path as its front end tells it: Jupyter, VS Code, papermill."""
-    told = (
-        os.environ.get("JPY_SESSION_NAME")
-        or (live or {}).get("__vsc_ipynb_file__")
-        or os.environ.get("PAPERMILL_INPUT_PATH")
-    )
-    if told and Path(told).suffix:
-        path = Path(told)
-        folder = path.parent if path.is_absolute() and path.parent.is_dir() else Path.cwd()
-        return Place(folder, path.stem, str(told))
-    return Place(Path.cwd(), Path.cwd().name or "task", "")
-
-
-def slug(name: str) -> str:
-    """A task's folder: its name, with what a file system could stumble over percent-encoded."""
-    if not name.strip() or len(name) > 120:
-        raise UsageError(f"a task's name has 1 to 120 characters, this has {len(name)}: {name[:40]!r}")
-    return quote(name, safe=" ()[]{}=,+-_!'&$~^@").replace(".", "%2E", 1 if name.startswith(".") else 0)
-
-
-def _root(store: str | os.PathLike[str] | None, folder: Path) -> Path:
-    if store is None:
-        return folder / STORE_FOLDER
-    text = os.fspath(store)
-    if "://" in text and not text.startswith("file://"):
-        raise UsageError(f"--store {text.split('://')[0]}://…: there is no such store yet; name a folder")
-    return folder / Path(text.removeprefix("file://")).expanduser()
 
 
 def task(name: str | None = None, *, store: str | os.PathLike[str] | None = None) -> Task:

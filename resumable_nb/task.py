@@ -6,7 +6,6 @@ import difflib
 import html
 import time
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -14,13 +13,13 @@ from resumable_nb import codec, plan
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
-from resumable_nb.model import MISSING, CallRecord, Change, RunRecord, StepKey, StepRecord
+from resumable_nb.model import MISSING, CallRecord, Change, Missing, Owner, RunRecord, StepKey, StepRecord
 from resumable_nb.runner import Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.tools import resolve_call
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from resumable_nb.history import DataFrame
 
 DIFF_LINES: Final = 12
 
@@ -60,8 +59,7 @@ class Task:
         if record is MISSING:
             return "pending"
         steps = journal.steps()
-        owner = self._parts.lease.owner()
-        alive = owner is not MISSING and self._parts.lease.life(owner) != "dead"
+        alive = self._owner() is not MISSING
         executing = any(step.status == "running" for step in steps)
         if executing:
             return "running" if alive else "dead"
@@ -71,7 +69,7 @@ class Task:
             return "completed"
         return "idle" if alive else "closed"
 
-    def history(self) -> pd.DataFrame:
+    def history(self) -> DataFrame:
         """Tool calls, one a row, in the order in which they started.
 
         Index: call id. Columns: tool, step, status (done, failed, running, in doubt), arguments (redacted previews),
@@ -82,7 +80,7 @@ class Task:
 
         return history.history(self._parts.journal.calls(), self._value, self.in_doubt)
 
-    def steps(self) -> pd.DataFrame:
+    def steps(self) -> DataFrame:
         """Steps, one a row, in the order in which they last started.
 
         Index: step. Columns: status, version, why (it ran), started (UTC), duration_s, calls, variables, unsaved,
@@ -93,7 +91,7 @@ class Task:
         calls = Counter(call.step for call in self._parts.journal.calls())
         return history.steps(self._parts.journal.steps(), calls)
 
-    def runs(self) -> pd.DataFrame:
+    def runs(self) -> DataFrame:
         """Processes that worked on the task, oldest first: pid, host, started and stopped (UTC), how it ended."""
         from resumable_nb import history
 
@@ -150,7 +148,12 @@ class Task:
         """Whether nobody knows if the call happened: its intent is recorded, and whoever made it is gone or gave up."""
         if call.status != "intent":
             return False
-        return bool(call.doubt) or call.run != self._parts.run or not self._parts.lease.held
+        if call.doubt:
+            return True
+        if call.run == self._parts.run:
+            return not self._parts.lease.held
+        owner = self._owner()  # another process: it may be calling right now
+        return owner is MISSING or owner.run != call.run
 
     def _step(self, name: str) -> StepRecord:
         record = self._parts.journal.step(name)
@@ -168,8 +171,15 @@ class Task:
             return f"<{error.message}>"
 
     def _alive(self, run: RunRecord) -> bool:
+        owner = self._owner()
+        return owner is not MISSING and owner.run == run.id
+
+    def _owner(self) -> Owner | Missing:
+        """Who works on the task now: not one that let go of it, and not a dead one."""
         owner = self._parts.lease.owner()
-        return owner is not MISSING and owner.run == run.id and self._parts.lease.life(owner) != "dead"
+        if owner is MISSING or not owner.token or self._parts.lease.life(owner) == "dead":
+            return MISSING
+        return owner
 
     def summary(self) -> str:
         """A few lines of text: status, and each step with what became of it."""
@@ -184,7 +194,10 @@ class Task:
             f"{duration(record.duration_s):>9}  {record.error or record.why}"[:118]
             for record in steps
         ]
-        lines += [f"  in doubt: {call.tool} {call.id}: %resumable resolve {call.id} happened|not-happened" for call in doubtful]
+        lines += [
+            f"  in doubt: {call.tool} {call.id}: %resumable resolve {call.id} happened|not-happened"
+            for call in doubtful
+        ]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -273,5 +286,3 @@ def duration(seconds: float) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-

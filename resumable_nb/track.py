@@ -116,7 +116,7 @@ class Track(Generic[T]):
         loop.finish(sys._getframe(1))
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        items = cast(AsyncIterator[T], self._iterable.__aiter__())  # type: ignore[attr-defined]  # async iterables only
+        items = cast("AsyncIterator[T]", self._iterable.__aiter__())  # type: ignore[attr-defined]  # async iterables only
         loop = Loop(self, sys._getframe(1))
         for _ in range(loop.done):
             if await anext(items, MISSING) is MISSING:
@@ -173,7 +173,7 @@ class Loop:
         with self._scope.lock:
             self._scope.claims = Counter(position.claims)
             self._scope.ordinals |= Counter(position.ordinals)
-            # An interrupted loop has changed its variables: what the step then leaves comes from those of the beginning.
+            # An interrupted loop has changed its variables: what the step will leave comes from those at its beginning.
             inputs = {name: mark for name, mark in self._scope.key.inputs.items() if name not in self._names}
             self._scope.key = msgspec.structs.replace(self._scope.key, inputs=inputs | position.inputs)
 

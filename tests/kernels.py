@@ -141,7 +141,9 @@ class Kernels:
         self._address, self._folder = address, folder
         self._all: list[Kernel] = []
 
-    def __call__(self, *cells: str, load: bool = True, folder: Path | None = None, notebook: str = "book.ipynb") -> Kernel:
+    def __call__(
+        self, *cells: str, load: bool = True, folder: Path | None = None, notebook: str = "book.ipynb"
+    ) -> Kernel:
         """A new kernel, in which the extension is loaded and these cells have run."""
         kernel = Kernel(self._address, folder or self._folder, notebook)
         self._all.append(kernel)
@@ -269,10 +271,8 @@ def be_kernel(connection: socket.socket) -> None:
     for line in file:
         items.clear()
         result = None
-        try:
+        with contextlib.suppress(KeyboardInterrupt):  # one that comes after the cell's end
             result = shell.run_cell(json.loads(line)["cell"], store_history=True)
-        except KeyboardInterrupt:  # after the cell's end
-            pass
         error = None if result is None else result.error_before_exec or result.error_in_exec
         answer = {
             "items": list(items),

@@ -30,7 +30,11 @@ CELLS = {
     "plain": ("with step('a'):\n    count('ran')\n    x = [1]\nx", "[1]", 1),
     "as": ("with step('a') as s:\n    count('ran')\n    x = 1\n(x, s.pending is not None)", "(1, True)", 1),
     "guarded": ("with step('a') as s:\n    if s.pending:\n        count('ran')\n        x = 1\nx", "1", 1),
-    "loop": ("out = []\nfor n in range(3):\n    with step('a'):\n        count('ran')\n        out += [n]\nout", "[0, 1, 2]", 3),
+    "loop": (
+        "out = []\nfor n in range(3):\n    with step('a'):\n        count('ran')\n        out += [n]\nout",
+        "[0, 1, 2]",
+        3,
+    ),
     "computed names": (
         "out = []\nfor n in range(3):\n    with step(f'a {n}'):\n        count('ran')\n        out += [n]\nout",
         "[0, 1, 2]",
@@ -228,7 +232,10 @@ def test_guard_needs_no_trace(tmp_path: Path) -> None:
         ("def f():\n    with step('a'):\n        count('ran')\n        return 1\nf()", "its body has a return"),
         ("with step('a'): count('ran')", "on a line of its own"),
         ("for n in 'ab':\n    with step('a'):\n        count('ran')\n        break", "its body has a break"),
-        ("def f():\n    with step('a') as s:\n        if s.pending:\n            return 1\nf()", "its body has a return"),
+        (
+            "def f():\n    with step('a') as s:\n        if s.pending:\n            return 1\nf()",
+            "its body has a return",
+        ),
         ("exec(\"with step('a'):\\n    count('ran')\")", "its source cannot be read"),
     ],
 )

@@ -16,13 +16,13 @@ CALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def call(id: str, at: float, **facts: Any) -> CallRecord:
-    return CallRecord(**{**CALL, "id": id, "step": "s", "n": 0, "started_at": at, **facts})
+def call(name: str, at: float, **facts: Any) -> CallRecord:
+    return CallRecord(**{**CALL, "id": name, "step": "s", "n": 0, "started_at": at, **facts})
 
 
-def step(id: str, at: float, **facts: Any) -> StepRecord:
+def step(name: str, at: float, **facts: Any) -> StepRecord:
     key = StepKey(source="s")
-    return StepRecord(**{"id": id, "name": id, "version": 1, "status": "done", "key": key, "run": "r", "why": "first run",
+    return StepRecord(**{"id": name, "name": name, "version": 1, "status": "done", "key": key, "run": "r", "why": "first run",
                          "started_at": at, **facts})  # fmt: skip
 
 
@@ -32,13 +32,21 @@ CALLS = [
     call("c", 30.0, status="failed", error="Boom: no", ended_at=30.5),
     call("d", 40.0, status="intent"),
 ]
-STEPS = [step("t", 20.0, status="failed", error="E"), step("s", 10.0, saved_names=("x", "y"), size_bytes=7, duration_s=1.5)]
-RUNS = [RunRecord(id="2", pid=5, host="h", started_at=20.0), RunRecord(id="1", pid=4, host="h", started_at=10.0, ended_at=15.0)]
+STEPS = [
+    step("t", 20.0, status="failed", error="E"),
+    step("s", 10.0, saved_names=("x", "y"), size_bytes=7, duration_s=1.5),
+]
+RUNS = [
+    RunRecord(id="2", pid=5, host="h", started_at=20.0),
+    RunRecord(id="1", pid=4, host="h", started_at=10.0, ended_at=15.0),
+]
 
 
 def frames(*, empty: bool) -> dict[str, pd.DataFrame]:
     return {
-        "history": history.history([] if empty else CALLS, lambda call: {"v": call.id}, lambda call: bool(call.doubt)),
+        "history": history.history(
+            [] if empty else CALLS, lambda call: 5 if call.id == "a" else None, lambda call: bool(call.doubt)
+        ),
         "steps": history.steps([] if empty else STEPS, {"s": 3}),
         "runs": history.runs([] if empty else RUNS, lambda run: run.id == "2"),
     }
@@ -61,7 +69,7 @@ def test_calls_in_the_order_of_their_starts() -> None:
     assert list(frame.status) == ["done", "in doubt", "failed", "running"]
     assert list(frame.attempts) == [2, 1, 1, 1]
     assert frame.loc["a", "duration_s"] == 2.5
-    assert frame.loc["a", "value"] == {"v": "a"}
+    assert [repr(value) for value in frame.value] == ["5", "None", "None", "None"], "as they were, not as floats"
     assert pd.isna(frame.loc["b", "ended"])
     assert list(frame.error) == ["", "interrupted", "Boom: no", ""]
     assert frame.loc["a", "started"] == pd.Timestamp(10, unit="s", tz="UTC")

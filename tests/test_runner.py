@@ -122,9 +122,8 @@ def test_commit_that_fails_leaves_the_step_unfinished(
     def full(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("no space left")
 
-    with monkeypatch.context() as patch:
-        with pytest.raises(StoreUnavailable):
-            kernel.run(X, lambda: patch.setattr(store, "commit", full))
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
+        kernel.run(X, lambda: patch.setattr(store, "commit", full))
     assert kernel.record().status == "running"
     kernel = new()
     kernel.run(X)

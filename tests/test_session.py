@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from resumable_nb.errors import UsageError
-from resumable_nb.session import slug
+from resumable_nb.place import slug
 from tests.kernels import LOAD, Kernels
 from tests.test_magics import COUNT, counted, step
 
@@ -52,7 +52,14 @@ def test_two_notebooks_with_one_step_name(kernels: Kernels, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("name", "folder"),
-    [("a b", "a b"), ("a/b", "a%2Fb"), ("..", "%2E."), (".x", "%2Ex"), ("x*?", "x%2A%3F"), ("Größe", "Gr%C3%B6%C3%9Fe")],
+    [
+        ("a b", "a b"),
+        ("a/b", "a%2Fb"),
+        ("..", "%2E."),
+        (".x", "%2Ex"),
+        ("x*?", "x%2A%3F"),
+        ("Größe", "Gr%C3%B6%C3%9Fe"),
+    ],
 )
 def test_slug_is_a_safe_folder(name: str, folder: str) -> None:
     assert slug(name) == folder

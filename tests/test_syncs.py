@@ -8,14 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PROGRAM = """
 import os, sys
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 from resumable_nb import session
 
-shell = InteractiveShell.instance()
+config = Config()
+config.HistoryManager.enabled = False  # it syncs a database of its own
+shell = InteractiveShell.instance(config=config)
 def cell(text, mark=""):
     if mark:
         os.access(f"/mark/{mark}", os.F_OK)
@@ -62,7 +63,17 @@ def counts(tmp_path: Path) -> dict[str, int]:
     assert strace, "this test counts fsync calls with strace: install the package 'strace'"
     log = tmp_path / "strace"
     watched = "fsync,fdatasync,sync_file_range,msync,sync,syncfs,access,faccessat,faccessat2"
-    command = [strace, "-f", "-o", str(log), "-e", f"trace=?{watched.replace(',', ',?')}", sys.executable, "-c", PROGRAM]
+    command = [
+        strace,
+        "-f",
+        "-o",
+        str(log),
+        "-e",
+        f"trace=?{watched.replace(',', ',?')}",
+        sys.executable,
+        "-c",
+        PROGRAM,
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, int] = {}

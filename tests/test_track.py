@@ -197,7 +197,10 @@ def test_mistakes_are_one_line(kernels: Kernels) -> None:
     for cell, says in [
         ("for n in track([1], keep='x'): pass", "keeps a place inside a step"),
         ("%%resumable a\nfor n in track([1], keep='nosuch'): pass", "there is no variable 'nosuch'"),
-        ("%%resumable b\nlock = __import__('threading').Lock()\nfor n in track([1], keep='lock'): pass", "cannot be kept"),
+        (
+            "%%resumable b\nlock = __import__('threading').Lock()\nfor n in track([1], keep='lock'): pass",
+            "cannot be kept",
+        ),
         ("track([1], every=2)", "needs keep="),
         ("track([1], keep='x', every=0)", "a number above 0"),
         ("track([1], keep='x', every_s=-1)", "a number above 0"),

@@ -61,7 +61,7 @@ def hidden_names(shell: Any) -> Callable[[str], bool]:
     return hidden
 
 
-def _cell_magic(line: str, cell: str) -> None:
+def _cell_magic(_line: str, _cell: str) -> None:
     """Make the cell a step that survives: finished, it is restored and not run again.
 
     Its first line is rewritten before IPython looks for magics, so this is reached only from inside another magic.

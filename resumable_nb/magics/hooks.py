@@ -1,4 +1,4 @@
-"""The life of a cell: marked as text, rewritten as a tree, entered by its first statement, left when IPython is done."""
+"""The life of a cell: marked as text, rewritten as a tree, entered by its first statement, left after its last."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from resumable_nb.output import Recorder, replay
 from resumable_nb.runner import Execution, StepSpec
 from resumable_nb.source import Body, analyse
 from resumable_nb.task import clock_time, duration, plural
+
 
 @dataclass(slots=True)
 class Cell:
@@ -191,4 +192,3 @@ class Hooks:
 
 
 _SESSION = "__import__('resumable_nb.session', fromlist=['session'])"
-

@@ -8,6 +8,7 @@ from typing import Any
 from resumable_nb import session
 from resumable_nb.errors import UsageError
 from resumable_nb.magics.options import line_parser, words
+from resumable_nb.task import Task
 
 _STEP: list[tuple[tuple[str, ...], dict[str, Any]]] = [(("step",), {})]
 COMMANDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
@@ -73,7 +74,7 @@ def resumable(line: str) -> Any:
     return None
 
 
-def _resolve(task: session.Task, call: str, outcome: str, text: str) -> None:
+def _resolve(task: Task, call: str, outcome: str, text: str) -> None:
     if outcome == "not-happened" and text:
         raise UsageError(f"%resumable resolve {call} not-happened: takes no value")
     try:

@@ -84,7 +84,9 @@ def line_parser(commands: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]
     inner = parser.add_subparsers(dest="command")
     for command, arguments in commands.items():
         shape = " ".join(names[0].upper() if not names[0].startswith("-") else names[0] for names, _ in arguments)
-        sub = inner.add_parser(command, prog=f"%resumable {command}", usage=f"%resumable {command} {shape}", add_help=False)
+        sub = inner.add_parser(
+            command, prog=f"%resumable {command}", usage=f"%resumable {command} {shape}", add_help=False
+        )
         for names, how in arguments:
             sub.add_argument(*names, **how)
     return parser

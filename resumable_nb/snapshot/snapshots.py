@@ -250,9 +250,7 @@ class Snapshots:
             return name in manifest.perhaps
         return shares and self._canonical({name: space.variables[name]}).get(name, "?") == digest
 
-    def _put_off(
-        self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str], result: str
-    ) -> None:
+    def _put_off(self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str], result: str) -> None:
         for name in names:
             if name == RESULT:
                 self._pending.put(result, Entry(group, "", saved_as=RESULT))

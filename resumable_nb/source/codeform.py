@@ -105,9 +105,34 @@ def _without_place(steps: list[_Step]) -> list[_Step]:
     return steps
 
 
+def _without_swaps(steps: list[_Step]) -> list[_Step]:
+    """Exchange two stores instead of the values that they store: the compiler does so where all is on one line."""
+    targets = {step.target for step in steps}
+    for i in reversed(range(len(steps))):
+        if steps[i].name != "SWAP" or not isinstance(depth := steps[i].argument, int):
+            continue
+        places = []
+        for k in range(i + 1, len(steps)):
+            step = steps[k]
+            if step.offset in targets or step.name not in ("STORE_FAST", "POP_TOP", "NOP") or len(places) == depth:
+                break
+            if step.name != "NOP":
+                places.append(k)
+        if len(places) < depth:
+            continue
+        first, last = steps[places[0]], steps[places[-1]]
+        stored = [steps[k].argument for k in places if steps[k].name == "STORE_FAST"]
+        if any(each.name == "STORE_FAST" and stored.count(each.argument) > 1 for each in (first, last)):
+            continue
+        first.name, last.name = last.name, first.name
+        first.argument, last.argument = last.argument, first.argument
+        steps[i].name = "NOP"
+    return steps
+
+
 def _graph(code: types.CodeType) -> tuple[list[_Node], int]:
     """The instructions as nodes, and the one where the code begins."""
-    steps = _without_place(list(_steps(code)))
+    steps = _without_swaps(_without_place(list(_steps(code))))
     at = {step.offset: k for k, step in reversed(list(enumerate(steps)))}
     kept = [k for k, step in enumerate(steps) if step.name not in _NOTHING and step.name not in _JUMPS]
     number = {k: n for n, k in enumerate(kept)}

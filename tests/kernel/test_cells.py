@@ -161,7 +161,9 @@ def test_error_of_the_commit_fails_the_cell(tmp_path: Path) -> None:
         assert ask("assert len(x) == 1_000_000 and y == 1").status == "ok"
 
 
-@pytest.mark.parametrize("wait", ["import time; time.sleep(60)", "for _ in range(600): await __import__('asyncio').sleep(0.1)"])
+@pytest.mark.parametrize(
+    "wait", ["import time; time.sleep(60)", "for _ in range(600): await __import__('asyncio').sleep(0.1)"]
+)
 def test_stop_button(tmp_path: Path, wait: str) -> None:
     step = f"%%resumable a\nprint('begun', flush=True)\nif not __import__('os').path.exists('go'):\n    {wait}\nx = 1"
     with kernel(tmp_path) as ask:

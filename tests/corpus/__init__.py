@@ -1,0 +1,4 @@
+"""Notebooks as people write them, with every cell a step: killed at random, they must show and leave what they always do.
+
+``python -m tests.corpus FOLDER [--seed N] [--kills N] [--jobs N]`` does it to all notebooks of a folder.
+"""

@@ -1,0 +1,76 @@
+"""What a notebook showed and left, compared where two plain runs of it agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+
+Piece = tuple[str, str]
+"""Where in the output (``stdout``, ``display_data image/png``), and a line of it."""
+
+
+def output_differences(plain: Any, again: Any, resumed: Any) -> list[str]:
+    """Cells of ``resumed`` that show something else than both of ``plain`` and ``again``, in words."""
+    found = []
+    for index, (one, two, three) in enumerate(zip(plain.cells, again.cells, resumed.cells, strict=True)):
+        if one.cell_type != "code":
+            continue
+        difference = _difference(*(list(_pieces(cell.outputs)) for cell in (one, two, three)))
+        if difference:
+            found.append(f"output of [{index}]: {difference}")
+    return found
+
+
+def _difference(one: list[Piece], two: list[Piece], three: list[Piece]) -> str:
+    if len(one) != len(two) or [where for where, _ in one] != [where for where, _ in two]:
+        return ""
+    for left, same, right in zip(one, two, three, strict=False):
+        if left[0] != right[0] or (left[1] == same[1] != right[1]):
+            return f"{_short(left)} became {_short(right)}"
+    if len(one) > len(three):
+        return f"{_short(one[len(three)])} is missing"
+    if len(one) < len(three):
+        return f"{_short(three[len(one)])} is new"
+    return ""
+
+
+def _short(piece: Piece) -> str:
+    where, text = piece
+    return f"{where} {text[:90]!r}"
+
+
+def _pieces(outputs: list[Any]) -> Iterator[Piece]:
+    """An output in lines, without what is ours, counts and addresses. Streams that alternate have no certain order."""
+    streams: dict[str, str] = {}
+    for output in outputs:
+        if "resumable_nb" in output.get("metadata", {}):
+            continue
+        if output.output_type == "stream":
+            streams[output.name] = streams.get(output.name, "") + output.text
+            continue
+        yield from _lines(streams)
+        streams = {}
+        if output.output_type == "error":
+            yield from _lines({"error": "\n".join([output.ename, output.evalue])})
+        else:
+            yield from _lines({f"{output.output_type} {mime}": str(data) for mime, data in sorted(output.data.items())})
+    yield from _lines(streams)
+
+
+def _lines(texts: dict[str, str]) -> Iterator[Piece]:
+    for where, text in sorted(texts.items()):
+        for line in ADDRESS.sub("0x…", text).split("\n"):
+            yield where, line
+
+
+def variable_differences(plain: dict[str, str], again: dict[str, str], resumed: dict[str, str]) -> list[str]:
+    """Names that ``resumed`` has otherwise than both plain runs, in words."""
+    found = [f"{name}: {value}" for name, value in {**plain, **resumed}.items() if value.startswith("FAULT")]
+    for name in sorted(plain.keys() | again.keys() | resumed.keys()):
+        one, two, three = (each.get(name, "") for each in (plain, again, resumed))
+        if one == two != three:
+            found.append(f"variable {name}: {one or 'nothing'} became {three or 'nothing'}"[:160])
+    return found

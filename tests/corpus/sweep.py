@@ -1,0 +1,128 @@
+"""A notebook through all its kernels: two plain ones, some that are killed, and two that end well."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from tests.corpus.comparison import output_differences, variable_differences
+from tests.corpus.kernel import Kill, Life, Place, live
+
+POINTS = ("step.begin", "step.begun", "step.body_done", "step.commit", "step.committed", "step.skipped", "step.pack_synced")
+DURING_MARGIN_S = 0.05
+"""A cell takes this much longer with a step round it, at most: a kill may hit the commit, too."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Of one notebook; no differences: it is as good as never killed."""
+
+    name: str
+    differences: list[str] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
+    cells: int = 0
+    replayed: int = 0
+    """How often a finished cell ran again because something it made could not be saved."""
+
+    def __str__(self) -> str:
+        if not self.differences:
+            again = f", {self.replayed} replayed" if self.replayed else ""
+            return f"ok       {self.name}: {self.cells} cells, {len(self.kills)} kills{again}"
+        return f"differs  {self.name}: " + "\n         ".join(self.differences)
+
+
+async def sweep(notebook_path: Path, *, seed: int, kills: int) -> Verdict:
+    """Run one notebook of a folder, of which each kernel's first copy is made."""
+    verdict = Verdict(notebook_path.name)
+    notebook = nbformat.read(notebook_path, as_version=4)
+    with tempfile.TemporaryDirectory(prefix="corpus") as temporary:
+        root = Path(temporary).resolve()
+        places = [_place(root / name, notebook_path) for name in ("first", "second", "resumed")]
+        plain = [await live(_cleared(notebook), place, load=False) for place in places[:2]]
+        if error := plain[0].error or plain[1].error or ("the kernel died" if plain[0].died or plain[1].died else ""):
+            verdict.differences.append(f"does not run plainly: {error}")
+            return verdict
+        await _resume(verdict, _stepped(notebook), places[2], plain, random.Random(f"{seed} {verdict.name}"), kills)
+    return verdict
+
+
+async def _resume(
+    verdict: Verdict, notebook: Any, place: Place, plain: list[Life], choice: random.Random, kills: int
+) -> None:
+    cells = list(plain[0].durations_s)
+    verdict.cells = len(cells)
+    for _ in range(kills):
+        kill = _choose(choice, cells, plain[0].durations_s)
+        verdict.kills.append(kill)
+        life = await live(notebook, place, load=True, kill=kill)
+        if life.error:
+            verdict.differences.append(f"before kill {len(verdict.kills)} ({kill}): {life.error}")
+            break
+    for end in ("resumed", "restored whole"):
+        life = await live(notebook, place, load=True)
+        if life.error or life.died:
+            verdict.differences.append(f"{end}: {life.error or 'the kernel died'}")
+            break
+        found = output_differences(plain[0].notebook, plain[1].notebook, life.notebook)
+        found += variable_differences(plain[0].variables, plain[1].variables, life.variables)
+        verdict.differences += [f"{end}: {each}" for each in found]
+    again = list(ran_again(place.log))
+    verdict.replayed = sum("replay" in why for _, why in again)
+    verdict.differences += [f"{step} ran again: {why}" for step, why in again if "replay" not in why]
+    if verdict.differences:
+        verdict.differences.append("kills: " + ", ".join(map(str, verdict.kills)))
+
+
+def ran_again(log: Path) -> Iterator[tuple[str, str]]:
+    """Steps that began when they were finished already, and why."""
+    finished = set()
+    for line in log.read_text().splitlines():
+        kind, step, why = json.loads(line)
+        if kind == "step.committed":
+            finished.add(step)
+        elif kind == "step.begun" and step in finished:
+            yield step, why
+
+
+def _choose(choice: random.Random, cells: list[int], durations_s: dict[int, float]) -> Kill:
+    cell = choice.choice(cells)
+    match choice.choice(["after", "during", "at"]):
+        case "after":
+            return Kill(cell, "after")
+        case "during":
+            return Kill(cell, "during", delay_s=choice.uniform(0, durations_s[cell] + DURING_MARGIN_S))
+        case _:
+            return Kill(cell, "at", point=choice.choice(POINTS))
+
+
+def _place(root: Path, notebook_path: Path) -> Place:
+    folder, private = root / "folder", root / "private"
+    private.mkdir(parents=True)
+    shutil.copytree(notebook_path.parent, folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    return Place(folder, private, notebook_path.name)
+
+
+def _cleared(notebook: Any) -> Any:
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return notebook
+
+
+def _stepped(notebook: Any) -> Any:
+    """The notebook with each code cell as a step, but for those that belong to another cell magic."""
+    notebook = _cleared(notebook)
+    for index, cell in enumerate(notebook.cells):
+        if cell.cell_type == "code" and cell.source.strip() and not cell.source.lstrip().startswith("%%"):
+            cell.source = f"%%resumable cell_{index}\n{cell.source}"
+    return notebook

@@ -1,0 +1,95 @@
+"""Rows of a table of behaviours: small notebooks that are killed after each step and run again in a new kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+from tests.kernels import Kernel, Kernels, Shown, forking
+
+
+@dataclass(frozen=True)
+class Row:
+    """``steps`` are the bodies of ``%%resumable`` cells; ``check`` is a cell of asserts that holds after them.
+
+    ``setup`` runs in every kernel, before the steps; ``files`` are beside the notebook. The steps that are ``replayed``
+    have made something that cannot be saved: a new kernel runs them again.
+    """
+
+    steps: tuple[str, ...]
+    check: str
+    setup: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    replayed: frozenset[int] = frozenset()
+
+
+def row(*steps: str, check: str, setup: str = "", files: Mapping[str, str] | None = None, replayed: tuple[int, ...] = ()) -> Row:
+    return Row(steps, check, setup, files or {}, frozenset(replayed))
+
+
+class Seeds:
+    """Starts kernels, one after another with other hash seeds and memory layouts."""
+
+    def __init__(self, addresses: list[str], folder: Path) -> None:
+        self.folder = folder
+        self._makers = itertools.cycle([Kernels(address, folder) for address in addresses])
+        self._last: Kernels | None = None
+
+    def __call__(self) -> Kernel:
+        """A new kernel, with the extension loaded; the one before it is killed."""
+        self.close()
+        self._last = next(self._makers)
+        return self._last()
+
+    def close(self) -> None:
+        if self._last is not None:
+            self._last.close()
+
+
+@contextlib.contextmanager
+def seeded(*seeds: int) -> Iterator[list[str]]:
+    """A process that forks kernels for each hash seed, for the block; their addresses."""
+    with contextlib.ExitStack() as stack:
+        addresses = []
+        for seed in seeds:
+            with mock.patch.dict(os.environ, PYTHONHASHSEED=str(seed)):
+                addresses.append(stack.enter_context(forking()))
+        yield addresses
+
+
+def prove(kernels: Seeds, case: Row) -> None:
+    """Kill a kernel after each step; every new one skips the steps before and leaves the same state."""
+    for name, text in case.files.items():
+        path = kernels.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for done in range(len(case.steps)):
+        kernel = kernels()
+        run(kernel, case, done, case.steps[: done + 1])
+    kernel(case.check)
+    kernel = kernels()
+    run(kernel, case, len(case.steps), case.steps)
+    kernel(case.check)
+
+
+def run(kernel: Kernel, case: Row, done: int, steps: tuple[str, ...]) -> None:
+    if case.setup:
+        kernel(case.setup)
+    for index, text in enumerate(steps):
+        shown = kernel(f"%%resumable step-{index}\n{text}")
+        if index >= done:
+            assert not restored(shown), shown.messages
+        elif index in case.replayed:
+            assert any("replayed" in each for each in shown.messages), shown.messages
+        else:
+            assert restored(shown), shown.messages
+            assert len(shown.messages) == 1, shown.messages
+
+
+def restored(shown: Shown) -> bool:
+    return any(each.startswith("✓ ") for each in shown.messages)
