@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -12,19 +12,19 @@ from resumable_nb.model import CallRecord, RunRecord, StepRecord
 DataFrame = pd.DataFrame
 """For those who type with it: only this module imports pandas."""
 
-_UTC = "datetime64[ns, UTC]"
+_UTC: Final = "datetime64[ns, UTC]"
 
 
-def _frame(rows: list[dict[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+def _frame(rows: list[dict[str, Any]], columns: Mapping[str, Any]) -> pd.DataFrame:
     """A frame with exactly these columns and types, also when there are no rows; indexed by the first one."""
     # As objects first: left to guess, pandas makes floats of integers that stand beside None.
     frame = pd.DataFrame(rows, columns=list(columns), dtype=object)
-    series = {
-        name: pd.to_datetime(frame[name].astype("float64"), unit="s", utc=True).astype(_UTC)
-        if dtype == _UTC
-        else frame[name].astype(dtype)  # type: ignore[call-overload]  # it wants literals
-        for name, dtype in columns.items()
-    }
+    series: dict[str, pd.Series[Any]] = {}
+    for name, dtype in columns.items():
+        if dtype == _UTC:
+            series[name] = pd.to_datetime(frame[name].astype("float64"), unit="s", utc=True).astype(_UTC)
+        else:
+            series[name] = frame[name].astype(dtype)
     return pd.DataFrame(series, columns=list(columns)).set_index(next(iter(columns)))
 
 
@@ -70,7 +70,8 @@ def steps(records: Iterable[StepRecord], calls: Mapping[str, int]) -> pd.DataFra
     version wrote."""
     columns = {
         "step": "str", "status": "str", "version": "int64", "why": "str", "started": _UTC, "duration_s": "float64",
-        "calls": "int64", "variables": "int64", "unsaved": "object", "size_bytes": "int64", "error": "str", "run": "str",
+        "calls": "int64", "variables": "int64", "unsaved": "object", "size_bytes": "int64", "error": "str",
+        "run": "str",
     }  # fmt: skip
     rows = [
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, TypeVar, assert_never
 import msgspec
 
 from resumable_nb import output, plan
+from resumable_nb.errors import ResumableError
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import Lookup, describe, step_key
 from resumable_nb.journal import Journal
@@ -149,7 +151,12 @@ class Runner:
         if error is not None:
             return self._fail(execution, error)
         self._bus.emit("step.body_done", execution.spec.id)
-        return self._commit(execution, space, result, outputs or [], left)
+        try:
+            return self._commit(execution, space, result, outputs or [], left)
+        except ResumableError as problem:
+            with contextlib.suppress(ResumableError):  # no room for that either: then it looks like a crash
+                self._fail(execution, problem)
+            raise
 
     def run(self, spec: StepSpec, space: Namespace, execute: Callable[[], T]) -> T | Missing:
         """The whole way for a body that is a callable; ``MISSING`` when the step was skipped."""

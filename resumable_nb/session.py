@@ -39,8 +39,8 @@ from resumable_nb.store.seal import user_key
 from resumable_nb.task import Task
 
 __all__ = [
-    "STORE_FOLDER", "Session", "Task", "cell_pending", "close", "current", "enter_block", "has_problem", "is_open", "leave",
-    "open_session", "opened", "pending", "raise_problem", "restored", "set_cell", "set_problem", "set_shell",
+    "STORE_FOLDER", "Session", "Task", "cell_pending", "close", "current", "enter_block", "has_problem", "is_open",
+    "leave", "open_session", "opened", "pending", "raise_problem", "restored", "set_cell", "set_problem", "set_shell",
     "slug", "task",
 ]  # fmt: skip
 

@@ -27,85 +27,246 @@ def twice(kernels: Kernels, cell: str, *, runs: int = 1) -> str:
 
 
 CELLS = {
-    "plain": ("with step('a'):\n    count('ran')\n    x = [1]\nx", "[1]", 1),
-    "as": ("with step('a') as s:\n    count('ran')\n    x = 1\n(x, s.pending is not None)", "(1, True)", 1),
-    "guarded": ("with step('a') as s:\n    if s.pending:\n        count('ran')\n        x = 1\nx", "1", 1),
+    "plain": (
+        """\
+with step('a'):
+    count('ran')
+    x = [1]
+x
+""",
+        "[1]",
+        1,
+    ),
+    "as": (
+        """\
+with step('a') as s:
+    count('ran')
+    x = 1
+(x, s.pending is not None)
+""",
+        "(1, True)",
+        1,
+    ),
+    "guarded": (
+        """\
+with step('a') as s:
+    if s.pending:
+        count('ran')
+        x = 1
+x
+""",
+        "1",
+        1,
+    ),
     "loop": (
-        "out = []\nfor n in range(3):\n    with step('a'):\n        count('ran')\n        out += [n]\nout",
+        """\
+out = []
+for n in range(3):
+    with step('a'):
+        count('ran')
+        out += [n]
+out
+""",
         "[0, 1, 2]",
         3,
     ),
     "computed names": (
-        "out = []\nfor n in range(3):\n    with step(f'a {n}'):\n        count('ran')\n        out += [n]\nout",
+        """\
+out = []
+for n in range(3):
+    with step(f'a {n}'):
+        count('ran')
+        out += [n]
+out
+""",
         "[0, 1, 2]",
         3,
     ),
     "function": (
-        "def f(p):\n    with step('a'):\n        count('ran')\n        x = [p]\n        p = x\n    return p is x, x\nf(4)",
+        """\
+def f(p):
+    with step('a'):
+        count('ran')
+        x = [p]
+        p = x
+    return p is x, x
+f(4)
+""",
         "(True, [4])",
         1,
     ),
-    "return": ("def f():\n    with step('a'):\n        count('ran')\n        return [1]\n    return 2\nf()", "[1]", 1),
+    "return": (
+        """\
+def f():
+    with step('a'):
+        count('ran')
+        return [1]
+    return 2
+f()
+""",
+        "[1]",
+        1,
+    ),
     "break": (
-        "out = []\nfor n in range(5):\n    with step('a'):\n        count('ran')\n        if n == 2:\n            break\n"
-        "    out.append(n)\nout",
+        """\
+out = []
+for n in range(5):
+    with step('a'):
+        count('ran')
+        if n == 2:
+            break
+    out.append(n)
+out
+""",
         "[0, 1]",
         3,
     ),
     "continue": (
-        "out = []\nfor n in range(3):\n    with step('a'):\n        count('ran')\n        if n == 1:\n"
-        "            continue\n    out.append(n)\nout",
+        """\
+out = []
+for n in range(3):
+    with step('a'):
+        count('ran')
+        if n == 1:
+            continue
+    out.append(n)
+out
+""",
         "[0, 2]",
         3,
     ),
     "try": (
-        "try:\n    with step('a'):\n        count('ran')\n        x = 1\nexcept Exception:\n    x = 2\nfinally:\n    y = 3\n"
-        "x, y",
+        """\
+try:
+    with step('a'):
+        count('ran')
+        x = 1
+except Exception:
+    x = 2
+finally:
+    y = 3
+x, y
+""",
         "(1, 3)",
         1,
     ),
     "nested": (
-        "with step('a'):\n    with step('b'):\n        count('ran')\n        x = 1\n    with step('b'):\n"
-        "        count('ran')\n        y = 2\nx, y",
+        """\
+with step('a'):
+    with step('b'):
+        count('ran')
+        x = 1
+    with step('b'):
+        count('ran')
+        y = 2
+x, y
+""",
         "(1, 2)",
         2,
     ),
     "async": (
-        "import asyncio\nasync with step('a'):\n    await asyncio.sleep(0)\n    count('ran')\n    x = 1\nx",
+        """\
+import asyncio
+async with step('a'):
+    await asyncio.sleep(0)
+    count('ran')
+    x = 1
+x
+""",
         "1",
         1,
     ),
     "gathered": (
-        "import asyncio\nasync def f(n):\n    async with step(f'a {n}'):\n        await asyncio.sleep(0)\n"
-        "        count('ran')\n        x = n\n    return x\nawait asyncio.gather(f(1), f(2))",
+        """\
+import asyncio
+async def f(n):
+    async with step(f'a {n}'):
+        await asyncio.sleep(0)
+        count('ran')
+        x = n
+    return x
+await asyncio.gather(f(1), f(2))
+""",
         "[1, 2]",
         2,
     ),
     "closure": (
-        "def f():\n    total = 0\n    def add(n):\n        nonlocal total\n        with step('a'):\n            count('ran')\n"
-        "            total += n\n    add(2)\n    add(3)\n    return total\nf()",
+        """\
+def f():
+    total = 0
+    def add(n):
+        nonlocal total
+        with step('a'):
+            count('ran')
+            total += n
+    add(2)
+    add(3)
+    return total
+f()
+""",
         "5",
         2,
     ),
     "global in a function": (
-        "total = 1\ndef f():\n    global total\n    with step('a'):\n        count('ran')\n        total = 7\nf()\ntotal",
+        """\
+total = 1
+def f():
+    global total
+    with step('a'):
+        count('ran')
+        total = 7
+f()
+total
+""",
         "7",
         1,
     ),
     "method": (
-        "class A:\n    def f(self):\n        with step('a'):\n            count('ran')\n            self.x = 1\n"
-        "            y = 2\n        return y\nA().f()",
+        """\
+class A:
+    def f(self):
+        with step('a'):
+            count('ran')
+            self.x = 1
+            y = 2
+        return y
+A().f()
+""",
         "2",
         1,
     ),
-    "one line": ("with step('a'): count('ran'); x = 1\nx", "1", 1),
-    "aliased": ("from resumable_nb import step as part\nwith part('a'):\n    count('ran')\n    x = 1\nx", "1", 1),
+    "one line": (
+        """\
+with step('a'): count('ran'); x = 1
+x
+""",
+        "1",
+        1,
+    ),
+    "aliased": (
+        """\
+from resumable_nb import step as part
+with part('a'):
+    count('ran')
+    x = 1
+x
+""",
+        "1",
+        1,
+    ),
     "inside a step": (
-        "%%resumable outer\nwith step('a'):\n    count('ran')\n    x = 1\nx",
+        """\
+%%resumable outer
+with step('a'):
+    count('ran')
+    x = 1
+x
+""",
         "",
         1,
     ),
 }
+"""A cell whose last expression is what the blocks left; what that is; how many of them ran."""
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -248,7 +409,13 @@ def test_body_that_could_not_be_skipped_never_runs(tmp_path: Path, body: str, sa
 
 
 def test_imported_module(kernels: Kernels, tmp_path: Path) -> None:
-    text = f"{PRELUDE}\ndef work(n):\n    with step('inner'):\n        count('ran')\n        result = n * 2\n    return result\n"
-    (tmp_path / "my_steps.py").write_text(text)
+    work = """
+def work(n):
+    with step("inner"):
+        count("ran")
+        result = n * 2
+    return result
+"""
+    (tmp_path / "my_steps.py").write_text(PRELUDE + work)
     cell = "import my_steps\nmy_steps.work(3)"
     assert twice(kernels, cell) == "6"

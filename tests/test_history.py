@@ -22,8 +22,8 @@ def call(name: str, at: float, **facts: Any) -> CallRecord:
 
 def step(name: str, at: float, **facts: Any) -> StepRecord:
     key = StepKey(source="s")
-    return StepRecord(**{"id": name, "name": name, "version": 1, "status": "done", "key": key, "run": "r", "why": "first run",
-                         "started_at": at, **facts})  # fmt: skip
+    known = {"id": name, "name": name, "version": 1, "status": "done", "key": key, "run": "r", "why": "first run"}
+    return StepRecord(**{**known, "started_at": at, **facts})
 
 
 CALLS = [

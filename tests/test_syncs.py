@@ -88,7 +88,7 @@ def counts(tmp_path: Path) -> dict[str, int]:
 
 
 def test_syncs(tmp_path: Path) -> None:
-    """One for a step's commit, and two for its pack; two for a call, one where it may be repeated; none to begin or skip."""
+    """A commit: one; a pack: two; a call: two, or one where it may be repeated; to begin, to skip, to read: none."""
     found = counts(tmp_path)
     found.pop("end")
     assert found == {

@@ -106,7 +106,13 @@ def test_interrupted_then_killed(kernels: Kernels) -> None:
 
 
 def test_changed_cell_begins_the_loop_anew(kernels: Kernels) -> None:
-    cell = "%%resumable a\nxs = []\nfor n in track(range(4), keep='xs'):\n    ledger(n)\n    xs.append(n)\n    die_once('died', n == 2)"
+    cell = """%%resumable a
+xs = []
+for n in track(range(4), keep='xs'):
+    ledger(n)
+    xs.append(n)
+    die_once('died', n == 2)
+"""
     with pytest.raises(Died):
         kernels(PRELUDE, cell)
     kernel = kernels.again(PRELUDE, cell.replace("xs.append(n)", "xs.append(-n)"))

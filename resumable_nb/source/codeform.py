@@ -111,7 +111,7 @@ def _without_swaps(steps: list[_Step]) -> list[_Step]:
     for i in reversed(range(len(steps))):
         if steps[i].name != "SWAP" or not isinstance(depth := steps[i].argument, int):
             continue
-        places = []
+        places: list[int] = []
         for k in range(i + 1, len(steps)):
             step = steps[k]
             if step.offset in targets or step.name not in ("STORE_FAST", "POP_TOP", "NOP") or len(places) == depth:

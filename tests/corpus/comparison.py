@@ -8,20 +8,28 @@ from typing import Any
 
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
+PROGRESS = re.compile(r"(\d+/\d+) · .*")
+"""How long a loop took, and from where it went on."""
+
 Piece = tuple[str, str]
 """Where in the output (``stdout``, ``display_data image/png``), and a line of it."""
 
 
 def output_differences(plain: Any, again: Any, resumed: Any) -> list[str]:
     """Cells of ``resumed`` that show something else than both of ``plain`` and ``again``, in words."""
-    found = []
+    found: list[str] = []
     for index, (one, two, three) in enumerate(zip(plain.cells, again.cells, resumed.cells, strict=True)):
-        if one.cell_type != "code":
+        if one.cell_type != "code" or looks_at_us(one.source):
             continue
         difference = _difference(*(list(_pieces(cell.outputs)) for cell in (one, two, three)))
         if difference:
             found.append(f"output of [{index}]: {difference}")
     return found
+
+
+def looks_at_us(source: str) -> bool:
+    """Whether a cell shows the task's own history, of which kills are a part."""
+    return re.search(r"^%resumable|\btask\(\)", source, re.MULTILINE) is not None
 
 
 def _difference(one: list[Piece], two: list[Piece], three: list[Piece]) -> str:
@@ -62,7 +70,7 @@ def _pieces(outputs: list[Any]) -> Iterator[Piece]:
 
 def _lines(texts: dict[str, str]) -> Iterator[Piece]:
     for where, text in sorted(texts.items()):
-        for line in ADDRESS.sub("0x…", text).split("\n"):
+        for line in PROGRESS.sub(r"\1", ADDRESS.sub("0x…", text)).split("\n"):
             yield where, line
 
 
@@ -71,6 +79,19 @@ def variable_differences(plain: dict[str, str], again: dict[str, str], resumed: 
     found = [f"{name}: {value}" for name, value in {**plain, **resumed}.items() if value.startswith("FAULT")]
     for name in sorted(plain.keys() | again.keys() | resumed.keys()):
         one, two, three = (each.get(name, "") for each in (plain, again, resumed))
-        if one == two != three:
+        if one == two != three or bool(one) == bool(two) != bool(three):
             found.append(f"variable {name}: {one or 'nothing'} became {three or 'nothing'}"[:160])
     return found
+
+
+def out_of_scope(notebook: Any) -> set[str]:
+    """Names of results that show the task's own history, and of variables that ``--keep`` and ``--drop`` leave out."""
+    names: set[str] = set()
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        if looks_at_us(cell.source):
+            names |= {f"Out[{cell.execution_count}]", "_"}
+        if re.match(r"%%resumable.* --(keep|drop) ", cell.source):
+            names |= set(re.findall(r"^(\w+) = ", cell.source, re.MULTILINE)) - set(cell.source.split("\n")[0].split())
+    return names | {f"{name} is" for name in names}

@@ -76,7 +76,7 @@ class Place:
 
 
 async def live(notebook: Any, place: Place, *, load: bool, kill: Kill | None = None) -> Life:
-    """Start a kernel and run all cells. ``load``: with the extension loaded first."""
+    """Start a kernel and run all cells. ``load``: with the extension loaded first, where no cell does it."""
     life = Life(copy.deepcopy(notebook))
     with (place.private / "kernel.log").open("ab") as words:
         async with _started(place, words) as manager:
@@ -121,9 +121,9 @@ async def _run(life: Life, place: Place, manager: Any, load: bool, kill: Kill | 
     client.log.disabled = True  # what it would say is in the result
     await client.async_start_new_kernel_client()
     try:
+        point = (kill.point, f"cell_{kill.cell}") if kill is not None and kill.how == "at" else ("", "")
         if load:
             await _ask(client, LOAD, silent=False)
-            point = (kill.point, f"cell_{kill.cell}") if kill is not None and kill.how == "at" else ("", "")
             await _ask(client, _call("watch", str(place.log), *point))
         for index, cell in enumerate(life.notebook.cells):
             if cell.cell_type != "code" or not cell.source.strip():
@@ -134,6 +134,8 @@ async def _run(life: Life, place: Place, manager: Any, load: bool, kill: Kill | 
             began_s = time.monotonic()
             await client.async_execute_cell(cell, index)
             life.durations_s[index] = time.monotonic() - began_s
+            if cell.source == LOAD:
+                await _ask(client, _call("watch", str(place.log), *point))
             if here is not None:
                 _kill(manager)
                 await asyncio.sleep(CELL_TIMEOUT_S)  # until the death is seen

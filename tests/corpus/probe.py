@@ -10,7 +10,20 @@ import sys
 import types
 from typing import Any
 
-ATOMS = (type(None), bool, int, float, complex, str, bytes, type, types.FunctionType, types.ModuleType, tuple, frozenset)
+ATOMS = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type,
+    types.FunctionType,
+    types.ModuleType,
+    tuple,
+    frozenset,
+)
 """Whether two names have one such object, or two equal ones, makes no difference."""
 HISTORY = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|In|Out|_[dio]h|get_ipython|__\w+__")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import random
@@ -13,11 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 
-from tests.corpus.comparison import output_differences, variable_differences
-from tests.corpus.kernel import Kill, Life, Place, live
+from tests.corpus.comparison import looks_at_us, out_of_scope, output_differences, variable_differences
+from tests.corpus.kernel import LOAD, Kill, Life, Place, live
 
-POINTS = ("step.begin", "step.begun", "step.body_done", "step.commit", "step.committed", "step.skipped", "step.pack_synced")
+POINTS = (
+    "step.begin",
+    "step.begun",
+    "step.body_done",
+    "step.commit",
+    "step.committed",
+    "step.skipped",
+    "step.pack_synced",
+)
 DURING_MARGIN_S = 0.05
 """A cell takes this much longer with a step round it, at most: a kill may hit the commit, too."""
 
@@ -44,8 +54,9 @@ async def sweep(notebook_path: Path, *, seed: int, kills: int) -> Verdict:
     """Run one notebook of a folder, of which each kernel's first copy is made."""
     verdict = Verdict(notebook_path.name)
     notebook = nbformat.read(notebook_path, as_version=4)
-    with tempfile.TemporaryDirectory(prefix="corpus") as temporary:
-        root = Path(temporary).resolve()
+    with contextlib.ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="corpus"))).resolve()
+        stack.callback(_end_processes, root)
         places = [_place(root / name, notebook_path) for name in ("first", "second", "resumed")]
         plain = [await live(_cleared(notebook), place, load=False) for place in places[:2]]
         if error := plain[0].error or plain[1].error or ("the kernel died" if plain[0].died or plain[1].died else ""):
@@ -58,22 +69,27 @@ async def sweep(notebook_path: Path, *, seed: int, kills: int) -> Verdict:
 async def _resume(
     verdict: Verdict, notebook: Any, place: Place, plain: list[Life], choice: random.Random, kills: int
 ) -> None:
+    load = not any(cell.source == LOAD for cell in notebook.cells)
     cells = list(plain[0].durations_s)
     verdict.cells = len(cells)
     for _ in range(kills):
         kill = _choose(choice, cells, plain[0].durations_s)
         verdict.kills.append(kill)
-        life = await live(notebook, place, load=True, kill=kill)
+        life = await live(notebook, place, load=load, kill=kill)
         if life.error:
             verdict.differences.append(f"before kill {len(verdict.kills)} ({kill}): {life.error}")
             break
     for end in ("resumed", "restored whole"):
-        life = await live(notebook, place, load=True)
+        life = await live(notebook, place, load=load)
         if life.error or life.died:
             verdict.differences.append(f"{end}: {life.error or 'the kernel died'}")
             break
         found = output_differences(plain[0].notebook, plain[1].notebook, life.notebook)
-        found += variable_differences(plain[0].variables, plain[1].variables, life.variables)
+        ignored = out_of_scope(plain[0].notebook)
+        variables = [
+            {name: value for name, value in each.variables.items() if name not in ignored} for each in (*plain, life)
+        ]
+        found += variable_differences(*variables)
         verdict.differences += [f"{end}: {each}" for each in found]
     again = list(ran_again(place.log))
     verdict.replayed = sum("replay" in why for _, why in again)
@@ -111,6 +127,14 @@ def _place(root: Path, notebook_path: Path) -> Place:
     return Place(folder, private, notebook_path.name)
 
 
+def _end_processes(root: Path) -> None:
+    """What a notebook started and did not end."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if Path(process.cwd()).is_relative_to(root):
+                process.kill()
+
+
 def _cleared(notebook: Any) -> Any:
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
@@ -120,9 +144,10 @@ def _cleared(notebook: Any) -> Any:
 
 
 def _stepped(notebook: Any) -> Any:
-    """The notebook with each code cell as a step, but for those that belong to another cell magic."""
+    """The notebook with each code cell as a step, but for those that belong to another cell magic, and to us."""
     notebook = _cleared(notebook)
     for index, cell in enumerate(notebook.cells):
-        if cell.cell_type == "code" and cell.source.strip() and not cell.source.lstrip().startswith("%%"):
+        text = cell.source.strip()
+        if cell.cell_type == "code" and text and not text.startswith("%%") and text != LOAD and not looks_at_us(text):
             cell.source = f"%%resumable cell_{index}\n{cell.source}"
     return notebook

@@ -1,0 +1,90 @@
+"""Functions and classes that cells define: on the live globals, with what they hold, and still the same classes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rows import Row, Seeds, prove, row
+
+FUNCTIONS: dict[str, Row] = {
+    "sees a global that changes later": row("rate = 2\ndef price(n): return n * rate", "rate = 3", check="assert price(2) == 6\nrate = 5\nassert price(2) == 10 and price.__globals__ is globals()"),
+    "sees a function that is defined later": row("def outer(): return inner()", "def inner(): return 1", check="assert outer() == 1"),
+    "changes a global": row("n = 0\ndef bump():\n    global n\n    n += 1", "bump()", check="bump()\nassert n == 2"),
+    "closure": row("def make(n):\n    def add(x): return x + n\n    return add\nadd = make(5)", "a = add(1)", check="assert a == 6 and add(2) == 7"),
+    "two closures over one cell": row("def make():\n    n = 0\n    def inc():\n        nonlocal n\n        n += 1\n    def get(): return n\n    return inc, get\ninc, get = make()", "inc()", check="inc()\nassert get() == 2"),
+    "cell that is still empty": row("def make():\n    def early(): return late\n    if False: late = 1\n    return early\nf = make()", check="try:\n    f()\nexcept NameError: pass\nelse: raise AssertionError"),
+    "decorated": row("import functools\ndef twice(f):\n    @functools.wraps(f)\n    def wrapper(*a): return 2 * f(*a)\n    return wrapper\n@twice\ndef add(x): 'Adds.'; return x + 1", "a = add(1)", check="assert a == 4 and add.__name__ == 'add' and add.__doc__ == 'Adds.' and add.__wrapped__(1) == 2"),
+    "decorated with arguments and state": row("def count(start):\n    def wrap(f):\n        def inner(*a):\n            inner.n += 1\n            return f(*a)\n        inner.n = start\n        return inner\n    return wrap\n@count(5)\ndef f(): return 1", "f()", check="f()\nassert f.n == 7"),
+    "decorated by a class": row("class Memo:\n    def __init__(self, f): self.f, self.seen = f, {}\n    def __call__(self, x):\n        if x not in self.seen: self.seen[x] = self.f(x)\n        return self.seen[x]\n@Memo\ndef square(x): return x * x", "square(3)", check="assert square.seen == {3: 9} and square(4) == 16"),
+    "recursion": row("def fact(n): return 1 if n < 2 else n * fact(n - 1)", "a = fact(5)", check="assert a == fact(5) == 120"),
+    "recursion of two": row("def even(n): return n == 0 or odd(n - 1)\ndef odd(n): return n != 0 and even(n - 1)", "a = even(4)", check="assert a and odd(3)"),
+    "lru_cache": row("import functools\n@functools.lru_cache(maxsize=7)\ndef f(x): return x * 2\nf(1)", "a = f(2)", check="assert a == 4 and f(5) == 10 and f.cache_parameters()['maxsize'] == 7"),
+    "recursive cache": row("import functools\n@functools.cache\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)", "a = fib(30)", check="assert a == fib(30) == 832040"),
+    "cached method": row("import functools\nclass A:\n    @functools.lru_cache\n    def f(self, x): return x + 1\na = A()", "b = a.f(1)", check="assert b == 2 and a.f(2) == 3"),
+    "singledispatch": row("import functools\n@functools.singledispatch\ndef show(x): return 'any'\n@show.register\ndef _(x: int): return 'int'", "@show.register\ndef _(x: list): return 'list'", check="assert [show(1), show([]), show('')] == ['int', 'list', 'any']"),
+    "singledispatch over an own class": row("import functools\nclass A: pass\n@functools.singledispatch\ndef show(x): return 'any'\nshow.register(A, lambda x: 'A')\na = A()", "b = show(a)", check="assert b == 'A' and show(A()) == 'A'"),
+    "lambda": row("f = lambda x, y=2: x + y", "a = f(1)", check="assert a == 3 and f(1, 1) == 2"),
+    "lambdas in a loop": row("fs = [lambda x, k=k: x * k for k in range(3)]\ngs = [lambda x: x + k for k in range(3)]", "a = [f(2) for f in fs]", check="assert a == [0, 2, 4] and [g(1) for g in gs] == [3, 3, 3]"),
+    "defaultdict of a lambda": row("from collections import defaultdict\nd = defaultdict(lambda: [0])", "d['a'].append(1)", check="assert d['a'] == [0, 1] and d['b'] == [0]"),
+    "nested defaultdict": row("from collections import defaultdict\ntree = lambda: defaultdict(tree)\nt = tree()", "t['a']['b']['c'] = 1", check="t['x']['y'] = 2\nassert t['a']['b'] == {'c': 1} and t['x']['y'] == 2"),
+    "partial": row("import functools\ndef add(x, y): return x + y + z\nz = 0\npart = functools.partial(add, 1)", "a = part(2)", check="z = 10\nassert a == 3 and part(2) == 13 and part.func is add"),
+    "bound method": row("class A:\n    n = 1\n    def get(self): return self.n\na = A()\nget = a.get", "a.n = 2", check="assert get() == 2 and get.__self__ is a"),
+    "class method and static method as values": row("class A:\n    n = 1\n    @classmethod\n    def make(cls): return cls()\n    @staticmethod\n    def two(): return 2\nmake, two = A.make, A.two", "a = make()", check="assert type(a) is A and type(make()) is A and two() == 2"),
+    "generator function": row("def count():\n    yield from range(3)", "a = list(count())", check="assert a == list(count()) == [0, 1, 2]"),
+    "coroutine function": row("import asyncio\nasync def work(n):\n    await asyncio.sleep(0)\n    return n + 1", "a = await work(1)", check="assert a == 2 and await work(2) == 3"),
+    "attributes, annotations and docs": row("def f(a: int, *, b: str = 'x') -> list:\n    'Doc.'\nf.tag = {'k': [1]}", "f.tag['k'].append(2)", check="import inspect\nassert str(inspect.signature(f)) == \"(a: int, *, b: str = 'x') -> list\" and f.__doc__ == 'Doc.' and f.tag == {'k': [1, 2]}"),
+    "source and traceback": row("def f(x):\n    # a comment\n    return 1 / x", check="import inspect, traceback\nassert inspect.getsource(f) == 'def f(x):\\n    # a comment\\n    return 1 / x\\n'\ntry: f(0)\nexcept ZeroDivisionError: assert 'return 1 / x' in traceback.format_exc()\nelse: raise AssertionError"),
+    "defined anew while an old one is held": row("def f(): return 1\nold = [f]", "def f(): return 2", check="assert old[0]() == 1 and f() == 2"),
+    "patched in place while a table holds it": row("def f(): return 1\ntable = {'f': f}", "f.tag = 1\nf.__defaults__ = ()", check="assert table['f'] is f and f.tag == 1"),
+    "held by a table and by its name": row("def f(x): return x\ntable = {'f': f}", "table['g'] = f", check="assert table['f'] is f is table['g']"),
+    "operator helpers": row("import operator\nget = operator.itemgetter('a', 'b')\nattr = operator.attrgetter('real')\ncall = operator.methodcaller('upper')", check="assert get({'a': 1, 'b': 2}) == (1, 2) and attr(3) == 3 and call('x') == 'X'"),
+    "numpy's vectorize": row("import numpy as np\n@np.vectorize\ndef f(x): return x + shift\nshift = 1", "a = f([1, 2])", check="assert a.tolist() == [2, 3] and f([5]).tolist() == [6]"),
+    "contextmanager": row("import contextlib\nlog = []\n@contextlib.contextmanager\ndef noted(name):\n    log.append(name)\n    yield name\n    log.append('end')", "with noted('a'): pass", check="with noted('b') as b: pass\nassert log == ['a', 'end', 'b', 'end']"),
+}  # fmt: skip
+
+CLASSES: dict[str, Row] = {
+    "isinstance of an old instance": row("class A: pass\na = A()", "b = A()", check="assert isinstance(a, A) and isinstance(b, A) and type(a) is type(b) is A"),
+    "instance of a class that is defined before": row("a = A(1)", "b = A(a.x + 1)", check="assert type(a) is type(b) is A and b.x == 2", setup="class A:\n    def __init__(self, x): self.x = x"),
+    "methods see live globals": row("rate = 2\nclass A:\n    def f(self): return rate\na = A()", "rate = 3", check="assert a.f() == 3"),
+    "method patched in": row("class A:\n    def f(self): return 1\na = A()", "def g(self): return 2\nA.f = g", check="assert a.f() == 2 and type(a) is A"),
+    "method patched into a base": row("class A: pass\nclass B(A): pass\nboxes = [B()]", "A.size = property(lambda self: 4)", check="assert boxes[0].size == 4 and type(boxes[0]) is B and isinstance(boxes[0], A)"),
+    "defined anew while old instances live": row("class A: size = 1\nold = [A(), A()]", "class A: size = 2\nnew = A()", check="assert old[0].size == 1 and new.size == 2 and type(old[0]) is type(old[1]) is not A"),
+    "super": row("class A:\n    def __init__(self): self.log = ['A']\nclass B(A):\n    def __init__(self):\n        super().__init__()\n        self.log.append('B')\nb = B()", "c = B()", check="assert b.log == c.log == B().log == ['A', 'B']"),
+    "multiple inheritance": row("class A:\n    def f(self): return ['A']\nclass B(A):\n    def f(self): return ['B', *super().f()]\nclass C(A):\n    def f(self): return ['C', *super().f()]\nclass D(B, C): pass\nd = D()", "e = d.f()", check="assert e == d.f() == ['B', 'C', 'A'] and D.__mro__[1:3] == (B, C)"),
+    "cached_property": row("import functools\ncalls = []\nclass A:\n    @functools.cached_property\n    def x(self):\n        calls.append(1)\n        return [1]\na = A()", "a.x.append(2)", check="assert a.x == [1, 2] and calls == [1] and A().x == [1]"),
+    "dataclass": row("import dataclasses\n@dataclasses.dataclass(order=True)\nclass D:\n    x: int\n    tags: list = dataclasses.field(default_factory=list)\nd = D(1)", "d.tags.append(1)", check="assert d == D(1, [1]) and d < D(2) and D(5).tags == [] and dataclasses.asdict(d) == {'x': 1, 'tags': [1]}"),
+    "frozen dataclass with slots": row("import dataclasses\n@dataclasses.dataclass(frozen=True, slots=True)\nclass P:\n    x: int\n    y: int = 2\np = {P(1): 'a'}", "q = P(1)", check="assert p[q] == 'a' and p[P(1)] == 'a' and dataclasses.replace(q, x=3) == P(3)"),
+    "enum": row("import enum\nclass E(enum.Enum):\n    A = 1\n    B = 'b'\n    def up(self): return self.name\ne = E.A\nd = {E.B: 1}", "f = E('b')", check="assert e is E.A and f is E.B and d[E.B] == 1 and e.up() == 'A' and list(E) == [E.A, E.B]"),
+    "flag": row("import enum\nclass F(enum.Flag):\n    R = enum.auto()\n    W = enum.auto()\nf = F.R | F.W", "g = f & F.R", check="assert g is F.R and F.W in f"),
+    "str enum as keys": row("import enum\nclass K(enum.StrEnum):\n    A = 'a'\nd = {K.A: 1}", "d['b'] = 2", check="assert d['a'] == 1 and type(next(iter(d))) is K"),
+    "namedtuple": row("from collections import namedtuple\nN = namedtuple('N', 'a b', defaults=[2])\nn = N(1)", "m = n._replace(a=5)", check="assert type(n) is type(m) is N and m == (5, 2) and N(3).b == 2"),
+    "typed namedtuple": row("import typing\nclass T(typing.NamedTuple):\n    p: int = 1\n    def twice(self): return self.p * 2\nt = T()", "u = t.twice()", check="assert u == T().twice() == 2 and isinstance(t, T)"),
+    "typed dict and generics": row("import typing\nclass M(typing.TypedDict):\n    a: int\nX = typing.TypeVar('X')\nclass Box(typing.Generic[X]):\n    def __init__(self, v): self.v = v\nb = Box[int](1)\nm: M = {'a': 1}", "b.v += 1", check="assert b.v == 2 and type(b) is Box and m == {'a': 1} and Box[int](3).v == 3"),
+    "protocol": row("import typing\n@typing.runtime_checkable\nclass P(typing.Protocol):\n    def f(self) -> int: ...\nclass A:\n    def f(self): return 1\na = A()", "ok = isinstance(a, P)", check="assert ok and isinstance(a, P) and not isinstance(1, P)"),
+    "abstract base": row("import abc\nclass Base(abc.ABC):\n    @abc.abstractmethod\n    def area(self): ...\nclass Sq(Base):\n    def area(self): return 4\ns = Sq()", "a = s.area()", check="assert isinstance(s, Base) and a == 4\ntry: Base()\nexcept TypeError: pass\nelse: raise AssertionError"),
+    "registered virtual subclass": row("import collections.abc\nclass Seq:\n    def __len__(self): return 0\ncollections.abc.Sized.register(Seq)\ns = Seq()", "n = len(s)", check="assert isinstance(s, collections.abc.Sized) and n == 0"),
+    "metaclass": row("class Meta(type):\n    made = []\n    def __new__(m, name, bases, space):\n        kind = super().__new__(m, name, bases, space)\n        m.made.append(name)\n        return kind\nclass A(metaclass=Meta): pass\na = A()", "class B(A): pass", check="assert Meta.made == ['A', 'B'] and type(A) is type(B) is Meta and type(a) is A"),
+    "registry of subclasses": row("class Plugin:\n    known = {}\n    def __init_subclass__(cls): Plugin.known[cls.__name__] = cls\nclass Csv(Plugin): pass", "class Json(Plugin): pass", check="assert Plugin.known == {'Csv': Csv, 'Json': Json}\nclass Xml(Plugin): pass\nassert len(Plugin.known) == 3"),
+    "descriptor": row("class Positive:\n    def __set_name__(self, owner, name): self.name = '_' + name\n    def __get__(self, obj, kind=None): return getattr(obj, self.name)\n    def __set__(self, obj, value):\n        assert value > 0\n        setattr(obj, self.name, value)\nclass A:\n    x = Positive()\na = A(); a.x = 1", "a.x += 1", check="assert a.x == 2\ntry: a.x = -1\nexcept AssertionError: pass\nelse: raise SystemError"),
+    "slots": row("class S:\n    __slots__ = ('a', '__weakref__')\ns = S(); s.a = [1]", "s.a.append(2)", check="assert s.a == [1, 2] and not hasattr(s, '__dict__')"),
+    "operators and hashing": row("class V:\n    def __init__(self, x): self.x = x\n    def __eq__(self, o): return self.x == o.x\n    def __hash__(self): return hash(self.x)\n    def __add__(self, o): return V(self.x + o.x)\nd = {V('a'): 1}", "d[V('b')] = 2", check="assert d[V('a')] == 1 and d[V('b')] == 2 and (V(1) + V(2)).x == 3"),
+    "getstate and setstate": row("class A:\n    def __init__(self): self.x, self.cache = 1, [2]\n    def __getstate__(self): return {'x': self.x}\n    def __setstate__(self, s): self.__dict__.update(s); self.cache = []\na = A()", "a.x += 1", check="assert a.x == 2 and a.cache in ([2], [])"),
+    "getattr that answers to everything": row("class Any:\n    def __init__(self): self.d = {}\n    def __getattr__(self, name):\n        if name.startswith('__'): raise AttributeError(name)\n        return self.d.get(name)\na = Any()", "a.d['x'] = 1", check="assert a.x == 1 and a.y is None"),
+    "nested class": row("class Outer:\n    class Inner:\n        n = 1\n    def make(self): return Outer.Inner()\ni = Outer().make()", "j = Outer.Inner()", check="assert type(i) is type(j) is Outer.Inner"),
+    "class made by a function": row("def make(n):\n    class Local:\n        size = n\n        def get(self): return self.size\n    return Local\nA = make(1); B = make(2)\na, b = A(), B()", "c = A()", check="assert (a.get(), b.get(), c.get()) == (1, 2, 1) and type(a) is type(c) is A and type(b) is B"),
+    "subclass of a builtin": row("class D(dict):\n    def __missing__(self, k): return k * 2\nclass L(list): pass\nclass I(int): pass\nd, l, i = D(a=1), L([1]), I(5)\nl.tag = 'x'", "d['b'] = 2\nl.append(2)", check="assert d == {'a': 1, 'b': 2} and d['c'] == 'cc' and l == [1, 2] and l.tag == 'x' and type(i) is I"),
+    "subclass of an array": row("import numpy as np\nclass Q(np.ndarray):\n    def __array_finalize__(self, o): self.unit = getattr(o, 'unit', None)\nq = np.arange(3.0).view(Q); q.unit = 'm'", "q += 1", check="assert type(q) is Q and q.tolist() == [1, 2, 3]"),
+    "subclass of a frame": row("import pandas as pd\nclass F(pd.DataFrame):\n    _metadata = ['unit']\n    @property\n    def _constructor(self): return F\nf = F({'a': [1]}); f.unit = 'm'", "f['b'] = 2", check="assert type(f) is F and list(f) == ['a', 'b'] and f.unit == 'm'"),
+    "exception": row("class Oops(Exception):\n    def __init__(self, code, *, hint=''): super().__init__(code); self.code, self.hint = code, hint\ntry:\n    raise Oops(3, hint='h')\nexcept Oops as e:\n    kept = e", "code = kept.code", check="assert type(kept) is Oops and kept.args == (3,) and kept.hint == 'h' and code == 3"),
+    "simple namespace and class instance cycles": row("from types import SimpleNamespace as S\na = S(x=1); a.me = a", "a.x += 1", check="assert a.me is a and a.x == 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(seeds: Seeds, name: str) -> None:
+    prove(seeds, FUNCTIONS[name])
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes(seeds: Seeds, name: str) -> None:
+    prove(seeds, CLASSES[name])
