@@ -185,7 +185,8 @@ class Survey:
         if isinstance(thing, type):
             inner = [each for each in vars(thing).values() if isinstance(each, type)]
             found.owned |= {id(each) for each in inner if each.__qualname__.startswith(f"{thing.__qualname__}.")}
-            return [*thing.__bases__, *(value for name, value in vars(thing).items() if name != "__dict__")]
+            members = (value for name, value in vars(thing).items() if name != "__dict__")
+            return [type(thing), *thing.__bases__, *members]
         if isinstance(thing, types.FunctionType):
             parts = (thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__ or None)
             return [part for part in parts if part is not None]
@@ -277,14 +278,9 @@ def _judge(kind: type) -> _Verdict:
         if issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc):
             return _Verdict.STOP
     if pandas is not None:
-        if issubclass(kind, pandas.Index) or kind in (
-            type(pandas.NaT),
-            type(pandas.NA),
-            pandas.Timestamp,
-            pandas.Timedelta,
-        ):
+        if kind in (type(pandas.NaT), type(pandas.NA), pandas.Timestamp, pandas.Timedelta):
             return _Verdict.STOP
-        if issubclass(kind, pandas.DataFrame | pandas.Series | pandas.api.extensions.ExtensionArray):
+        if issubclass(kind, pandas.DataFrame | pandas.Series | pandas.Index | pandas.api.extensions.ExtensionArray):
             return _Verdict.PANDAS
     return _Verdict.PLAIN
 
@@ -303,7 +299,7 @@ def _can_be_view(array: Any) -> bool:
 
 def _array_children(array: Any) -> list[Any]:
     children = gc.get_referents(array) if type(array) is not sys.modules["numpy"].ndarray else []
-    base = array.base
+    base = _root(array).base
     if base is not None and not hasattr(base, "__array_interface__"):
         children.append(base)  # a bytearray, a map
     if array.dtype.hasobject:
@@ -324,7 +320,12 @@ def _pandas_children(thing: Any, island: list[Any]) -> list[Any]:
     """The mutable objects that a user put in: elements of object columns, ``attrs``, own attributes."""
     children: list[Any] = []
     manager = getattr(thing, "_mgr", None)
-    arrays = [block.values for block in manager.blocks] if manager is not None else [thing]
+    if manager is not None:
+        arrays = [block.values for block in manager.blocks]
+    elif isinstance(thing, sys.modules["pandas"].Index):  # its name can change; a range has no array until asked
+        arrays = [own for own in [thing.__dict__.get("_data")] if own is not None]
+    else:
+        arrays = [thing]
     for values in arrays:
         for part in _flat_arrays(values):
             island.append(part)

@@ -28,7 +28,9 @@ class Row:
     replayed: frozenset[int] = frozenset()
 
 
-def row(*steps: str, check: str, setup: str = "", files: Mapping[str, str] | None = None, replayed: tuple[int, ...] = ()) -> Row:
+def row(
+    *steps: str, check: str, setup: str = "", files: Mapping[str, str] | None = None, replayed: tuple[int, ...] = ()
+) -> Row:
     return Row(steps, check, setup, files or {}, frozenset(replayed))
 
 
@@ -93,3 +95,43 @@ def run(kernel: Kernel, case: Row, done: int, steps: tuple[str, ...]) -> None:
 
 def restored(shown: Shown) -> bool:
     return any(each.startswith("✓ ") for each in shown.messages)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Plain cells ``before`` a ``step``, and other ones in their place ``after``; files, and what they are later.
+
+    ``why`` is part of what the step says if it runs again; ``check`` holds afterwards.
+    """
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    step: str
+    why: str
+    check: str
+    files: Mapping[str, str]
+    new_files: Mapping[str, str]
+
+
+def change(
+    before: str,
+    after: str | None = None,
+    *,
+    use: str,
+    head: str = "",
+    options: str = "",
+    why: str = "",
+    gives: str = "",
+    files: Mapping[str, str] | None = None,
+    new_files: Mapping[str, str] | None = None,
+) -> Change:
+    """``use`` is the expression that the step binds to ``y``, and ``gives`` its value after the change."""
+    return Change(
+        (before,) if before else (),
+        ((before if after is None else after),) if before else (),
+        f"%%resumable a {options}\n{head}y = {use}",
+        why,
+        f"assert repr(y) == {gives!r}, y" if gives else "",
+        files or {},
+        new_files or {},
+    )

@@ -60,7 +60,9 @@ VALUES: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "digest"), VALUES, ids=[repr(value)[:30] for value, _ in VALUES])
+@pytest.mark.parametrize(
+    ("value", "digest"), VALUES, ids=[f"{i}-{type(value).__name__}" for i, (value, _) in enumerate(VALUES)]
+)
 def test_digest_of_a_value_is_what_it_always_was(value: Any, digest: str) -> None:
     assert fingerprint(value) == digest
 

@@ -146,6 +146,28 @@ def test_magic_below(kernels: Kernels) -> None:
     assert kernel("x").value == "1"
 
 
+def test_magic_below_that_runs_a_cell(kernels: Kernels) -> None:
+    """``%%capture`` runs its body as a cell of its own; calls in it are still the step's."""
+    prelude = f"{COUNT}\nfrom resumable_nb import task, tool\n@tool\ndef pay(n):\n    return n"
+    cell = "%%resumable a\n%%capture out\ncount('ran')\nprint('shown')\nx = pay(1)"
+    kernel = kernels(prelude, cell)
+    assert kernel("out.stdout, x, list(task().history().step)").value == "('shown\\n', 1, ['a'])"
+    assert kernel(cell).messages[0].startswith("✓ a")
+    kernel = kernels.again(prelude)
+    assert kernel(cell).messages[0].startswith("✓ a")
+    assert kernel("out.stdout, x").value == "('shown\\n', 1)"
+    assert counted(kernel.folder) == 1
+
+
+def test_cell_that_runs_cells(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    kernel(step("get_ipython().run_cell('y = 2')\nget_ipython().run_cell('')\nx = y\nx"))
+    kernel = kernels.again(COUNT)
+    kernel(step("get_ipython().run_cell('y = 2')\nget_ipython().run_cell('')\nx = y\nx"))
+    assert kernel("x, y").value == "(2, 2)"
+    assert counted(kernel.folder) == 1
+
+
 def test_magic_above_is_refused_in_one_line(kernels: Kernels) -> None:
     kernel = kernels(COUNT)
     shown = kernel.attempt("%%time\n%%resumable a\ncount('ran')")

@@ -45,7 +45,8 @@ def _array(value: Any, canon: Canonical) -> bytes | Node:
     # A map of a file is its content: after a restore it is a plain array.
     plain = type(value) in (np.ndarray, np.memmap)
     own = b"" if plain else _name(value)
-    head = b"Na" + own + text(f"{value.dtype!r} {value.shape}")
+    # Byte order is layout: pickling may change it.
+    head = b"Na" + own + text(f"{value.dtype.newbyteorder('=')!r} {value.shape}")
     parts: list[object] = [] if plain else [vars(value)] if hasattr(value, "__dict__") else []
     bare = value.view(np.ndarray)
     if value.dtype.hasobject:
@@ -91,6 +92,8 @@ def _content(value: Any) -> Iterator[Any]:
         return
     if value.dtype.char in "gG":
         value = _without_padding(np, value)
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
     floats = value.dtype.kind in "fc"
     if not value.flags.c_contiguous:
         for block in _blocks(value):
@@ -147,7 +150,7 @@ def _one_nan(np: Any, block: Any) -> Any:
         if not flat.size or not np.isnan(np.maximum.reduce(flat)):
             return flat
     missing = np.isnan(flat)
-    bits = flat.view(f"{flat.dtype.byteorder}u{flat.dtype.itemsize}")
+    bits = flat.view(f"u{flat.dtype.itemsize}")
     usual = np.array([np.nan], flat.dtype).view(bits.dtype)[0]
     if np.count_nonzero(bits == usual) == np.count_nonzero(missing):
         return flat

@@ -161,6 +161,12 @@ def _property(value: property, _canon: Canonical) -> Node:
     return Node(b"w" + b"property", [value.fget, value.fset, value.fdel])
 
 
+def _partial(value: functools.partial[Any], _canon: Canonical) -> Node:
+    parts = {"func": value.func, "args": value.args, "keywords": value.keywords, "__dict__": vars(value)}
+    names = list(parts)
+    return Node(b"w" + b"partial", list(parts.values()), lambda i: f".{names[i]}")
+
+
 def _cached_property(value: Any, _canon: Canonical) -> Node:
     return Node(b"w" + b"cached_property", [value.func])
 
@@ -180,6 +186,7 @@ DEFINITIONS: Final[dict[type, Expander]] = {
     classmethod: _wrapping,
     property: _property,
     functools.cached_property: _cached_property,
+    functools.partial: _partial,
     TypeName: _type_name,
     _Cell: _cell,
 }

@@ -7,6 +7,7 @@ import io
 import pickle
 import sys
 import types
+import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -195,7 +196,7 @@ class _Reducer:
             # cloudpickle's tracker finds the living class by a number: here that would overwrite its attributes.
             args = (*args[:-2], None, None)
         else:
-            make, args = rebuild.make_skeleton, args[:4]
+            make, args = rebuild.make_skeleton, (*args[:3], args[3] | _layout(kind, state[0]))
         return rebuild.make_class, (key, make, *args), (setter, state), None, None, rebuild.set_class
 
     def _cell(self, cell: types.CellType) -> Reduced:
@@ -218,6 +219,11 @@ class _Reducer:
         if (root := self._shared.roots.get(id(array))) is not None and root is not array:
             offset = _address(array) - _address(root)
             return rebuild.make_object_view, (root, offset, array.shape, array.strides)
+        if (owner := _bytearray_under(array)) is not None:
+            offset = _address(array) - _address(numpy.frombuffer(owner, "u1"))
+            return rebuild.make_array, (
+                owner, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
+            )  # fmt: skip
         if extent := self._shared.memory.get(id(array)):
             if extent not in self._memories:
                 self._memories[extent] = _Memory(*extent)
@@ -323,8 +329,30 @@ def _plain_handler(kind: type) -> Handler | None:
     return None if reduce is None else lambda _, thing: reduce(thing)
 
 
+def _layout(kind: type, state: dict[str, Any]) -> dict[str, Any]:
+    """What a class has to be made with, and cannot be given later; ``state`` is left with the rest."""
+    made: dict[str, Any] = {"__qualname__": kind.__qualname__}
+    slots = state.get("__slots__")
+    if isinstance(slots, str | tuple | list | dict) and typing.NamedTuple not in vars(kind).get("__orig_bases__", ()):
+        made["__slots__"] = state.pop("__slots__")
+    for name, value in list(state.items()):
+        if isinstance(value, types.MemberDescriptorType) and value.__objclass__ is kind:
+            del state[name]
+    return made
+
+
 def _address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
+
+
+def _bytearray_under(array: Any) -> bytearray | None:
+    """The ``bytearray`` whose memory an array looks into, if it is one's."""
+    base = array.base
+    while base is not None and hasattr(base, "__array_interface__"):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, bytearray) else None
 
 
 def _goes_out(array: Any) -> bool:

@@ -64,6 +64,16 @@ def hidden_names(shell: Any) -> Callable[[str], bool]:
 def _cell_magic(_line: str, _cell: str) -> None:
     """Make the cell a step that survives: finished, it is restored and not run again.
 
-    Its first line is rewritten before IPython looks for magics, so this is reached only from inside another magic.
+    %%resumable NAME [options], as the first line of the cell, above other magics.
+
+    --files PATH…  inputs that are watched: the step runs again when their content changes
+    --makes PATH…  artefacts that must still exist: the step runs again when one is gone
+    --keep NAME…   save these variables only
+    --drop NAME…   save all but these
+    --always       never skip
+    --rerun        run again this time
+    --no-output    do not record what the cell shows
+    --quiet        no message
     """
+    # The first line was rewritten before IPython looked for magics: this is reached only from inside another magic.
     raise UsageError(f"%%resumable has to be the first line of the cell, above other magics: {CELL_USAGE}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import html
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,8 @@ from resumable_nb.task import clock_time, duration, plural
 class Cell:
     """One execution of a cell."""
 
+    info: Any
+    """What the shell calls this execution."""
     text: str
     before: dict[str, int]
     """Names and identities when it started."""
@@ -39,7 +42,8 @@ class Hooks:
     """What is hung into one IPython shell. All of it acts in the main thread alone: subshells fire the events too."""
 
     shell: Any
-    cell: Cell | None = None
+    _cells: list[Cell] = field(default_factory=list)
+    """The running cell, behind those whose magics run it (``%%capture``)."""
     _main: threading.Thread = field(default_factory=threading.main_thread)
     _results: Results = field(init=False)
     _outside: Outside = field(init=False)
@@ -47,6 +51,10 @@ class Hooks:
     def __post_init__(self) -> None:
         self._results = Results(self.shell)
         self._outside = Outside(self.shell, self._results)
+
+    @property
+    def cell(self) -> Cell | None:
+        return self._cells[-1] if self._cells else None
 
     def install(self) -> None:
         self.shell.input_transformers_cleanup.append(rewrite.mark)
@@ -70,9 +78,11 @@ class Hooks:
     def pre_run_cell(self, info: Any) -> None:
         if threading.current_thread() is not self._main:
             return
-        scope.reset()
+        del self._cells[_outer_cells() :]  # an execution that was cancelled may never have been left
+        if not self._cells:
+            scope.reset()
         text = info.raw_cell or ""
-        self.cell = Cell(text, {name: id(value) for name, value in self.shell.user_ns.items()})
+        self._cells.append(Cell(info, text, {name: id(value) for name, value in self.shell.user_ns.items()}))
         message = rewrite.misplaced(text)
         session.set_problem(UsageError(message) if message else None)
 
@@ -119,18 +129,22 @@ class Hooks:
                 self._results.remember(lambda: current.snapshots.result(current.space, result))
 
     def post_run_cell(self, result: Any) -> None:
-        if threading.current_thread() is not self._main or self.cell is None:
+        cell = self.cell
+        if threading.current_thread() is not self._main or cell is None:
             return
-        cell, self.cell = self.cell, None
+        if result is not None and result.info is not cell.info:  # an empty cell: it ends, and never began
+            return
+        self._cells.pop()
         outputs = cell.recorder.stop() if cell.recorder is not None else []
-        session.set_cell(None)
+        session.set_cell(self.cell.execution if self.cell is not None else None)
+        self._trace_origins(cell)  # first: what the step has bound counts in what it commits
         if cell.execution is not None:
             try:
                 self._leave(cell.execution, result, outputs)
             except ResumableError as error:
-                result.error_in_exec = error
+                if result is not None:
+                    result.error_in_exec = error
                 self.shell.showtraceback((type(error), error, error.__traceback__))
-        self._trace_origins(cell)
 
     def _leave(self, execution: Execution, result: Any, outputs: list[dict[str, Any]]) -> None:
         error: BaseException | None
@@ -142,7 +156,9 @@ class Hooks:
         value = MISSING if result is None or result.result is None else result.result
         record = current.runner.leave(execution, current.space, error=error, result=value, outputs=outputs)
         if record.unsaved and execution.pending and not execution.spec.options.quiet and error is None:
-            names = "; ".join(f"{name} ({why})" for name, why in sorted(record.unsaved.items()))
+            names = "; ".join(
+                why if why.startswith(name) else f"{name}: {why}" for name, why in sorted(record.unsaved.items())
+            )
             self.say(f"! {record.name}: not saved: {names[:400]}. The step will be replayed in a new kernel.")
 
     def _trace_origins(self, cell: Cell) -> None:
@@ -189,6 +205,15 @@ class Hooks:
                 {"text/plain": text, "text/html": f'<small style="opacity:.75">{html.escape(text)}</small>'},
                 metadata={"resumable_nb": "message"},
             )
+
+
+def _outer_cells() -> int:
+    """How many cells are running around the one that is about to begin."""
+    count, frame = -1, sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        count += frame.f_code.co_name == "run_cell_async"
+    return max(0, count)
 
 
 _SESSION = "__import__('resumable_nb.session', fromlist=['session'])"

@@ -23,6 +23,13 @@ pytestmark = pytest.mark.kernel
 
 TIMEOUT_S = 60
 
+LISTEN = """
+heard = []
+def opened(comm, message):
+    comm.on_msg(lambda message: heard.append(len(globals()["unusual_" + "name"])))
+get_ipython().kernel.comm_manager.register_target("widget", opened)
+"""
+
 
 @dataclass
 class Reply:
@@ -231,5 +238,13 @@ def test_inspection_and_completion_of_pending_names(tmp_path: Path) -> None:
         assert "What it does." in answer["data"]["text/plain"]
         reply = ask.client.execute("", user_expressions={"n": "len(unusual_name)"}, reply=True, timeout=TIMEOUT_S)
         assert reply["content"]["user_expressions"]["n"]["data"]["text/plain"] == "3"
+    with kernel(tmp_path) as ask:  # a widget's message, between cells: nothing but its callback names the variable
+        assert [ask(LOAD).status, ask(LISTEN).status, ask(step).status] == ["ok"] * 3
+        session, channel = ask.client.session, ask.client.shell_channel
+        channel.send(session.msg("comm_open", {"comm_id": "c", "target_name": "widget", "data": {}}))
+        channel.send(session.msg("comm_msg", {"comm_id": "c", "data": {}}))
+        assert ask("print(heard)").text == "[3]\n"
+    with kernel(tmp_path) as ask:
+        assert [ask(LOAD).status, ask(step).status] == ["ok", "ok"]
         reply = ask.client.execute("len(unusual_name)", silent=True, reply=True, timeout=TIMEOUT_S)
         assert reply["content"]["status"] == "ok"

@@ -1,0 +1,192 @@
+"""What a step depends on has changed: it runs again, and says what changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rows import Change, Seeds, change, restored
+
+
+def answer(kernels: Seeds, case: Change) -> tuple[bool, list[str]]:
+    """Whether the step was skipped after the change, in a new kernel, and the messages."""
+    for name, text in case.files.items():
+        write(kernels.folder / name, text)
+    kernels()(*case.before, case.step)
+    for name, text in case.new_files.items():
+        write(kernels.folder / name, text)
+    kernel = kernels()
+    kernel(*case.after)
+    shown = kernel(case.step)
+    if case.check:
+        kernel(case.check)
+    return restored(shown), shown.messages
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+CODE: dict[str, Change] = {
+    "helper": change("def f(): return 1", "def f(): return 2", use="f()", why="function f changed", gives="2"),
+    "helper of a helper": change("def g(): return 1\ndef f(): return g()", "def g(): return 2\ndef f(): return g()", use="f()", why="function g changed", gives="2"),
+    "helper that a helper defines inside": change("def f():\n    def g(): return 1\n    return g()", "def f():\n    def g(): return 2\n    return g()", use="f()", why="function f changed", gives="2"),
+    "global constant of a helper": change("RATE = 1\ndef f(): return RATE", "RATE = 2\ndef f(): return RATE", use="f()", why="input RATE changed", gives="2"),
+    "global constant two helpers deep": change("RATE = 1\ndef g(): return RATE\ndef f(): return g()", "RATE = 2\ndef g(): return RATE\ndef f(): return g()", use="f()", why="input RATE changed", gives="2"),
+    "method": change("class A:\n    def f(self): return 1", "class A:\n    def f(self): return 2", use="A().f()", why="function A changed", gives="2"),
+    "method of an object's class": change("class A:\n    def f(self): return 1\na = A()", "class A:\n    def f(self): return 2\na = A()", use="a.f()", why="function A changed", gives="2"),
+    "method of a base class": change("class B:\n    def f(self): return 1\nclass A(B): pass", "class B:\n    def f(self): return 2\nclass A(B): pass", use="A().f()", why="function B changed", gives="2"),
+    "constant that a method reads": change("K = 1\nclass A:\n    def f(self): return K", "K = 2\nclass A:\n    def f(self): return K", use="A().f()", why="input K changed", gives="2"),
+    "class attribute": change("class A: n = 1", "class A: n = 2", use="A.n", why="A changed", gives="2"),
+    "property": change("class A:\n    @property\n    def n(self): return 1", "class A:\n    @property\n    def n(self): return 2", use="A().n", why="function A changed", gives="2"),
+    "dataclass field's default": change("import dataclasses\n@dataclasses.dataclass\nclass A:\n    n: int = 1", "import dataclasses\n@dataclasses.dataclass\nclass A:\n    n: int = 2", use="A().n", why="A changed", gives="2"),
+    "enum's value": change("import enum\nclass E(enum.Enum): A = 1", "import enum\nclass E(enum.Enum): A = 2", use="E.A.value", why="E changed", gives="2"),
+    "default argument": change("def f(n=1): return n", "def f(n=2): return n", use="f()", why="function f changed", gives="2"),
+    "keyword default": change("def f(*, n=1): return n", "def f(*, n=2): return n", use="f()", why="function f changed", gives="2"),
+    "default argument from a global": change("K = 1\ndef f(n=K): return n", "K = 2\ndef f(n=K): return n", use="f()", why="function f changed", gives="2"),
+    "lambda": change("f = lambda: 1", "f = lambda: 2", use="f()", why="f changed", gives="2"),
+    "lambda in a dict": change("d = {'f': lambda: 1}", "d = {'f': lambda: 2}", use="d['f']()", why="d changed", gives="2"),
+    "constant of a lambda in a dict": change("K = 1\nd = {'f': [lambda: K]}", "K = 2\nd = {'f': [lambda: K]}", use="d['f'][0]()", why="input K changed", gives="2"),
+    "function in an object": change("class A: pass\na = A()\na.f = lambda: 1", "class A: pass\na = A()\na.f = lambda: 2", use="a.f()", why="a changed", gives="2"),
+    "what a closure holds": change("def make(n):\n    return lambda: n\nf = make(1)", "def make(n):\n    return lambda: n\nf = make(2)", use="f()", why="f changed", gives="2"),
+    "what a partial holds": change("import functools\nf = functools.partial(max, 0, 1)", "import functools\nf = functools.partial(max, 0, 2)", use="f()", why="f changed", gives="2"),
+    "function inside a partial": change("import functools\ndef g(n): return n\nf = functools.partial(g, 2)", "import functools\ndef g(n): return n * 2\nf = functools.partial(g, 2)", use="f()", why="g changed", gives="4"),
+    "decorator": change("def deco(f): return lambda: f() + 1\n@deco\ndef f(): return 1", "def deco(f): return lambda: f() + 2\n@deco\ndef f(): return 1", use="f()", why="changed", gives="3"),
+    "decorated function": change("import functools\n@functools.lru_cache\ndef f(): return 1", "import functools\n@functools.lru_cache\ndef f(): return 2", use="f()", why="function f changed", gives="2"),
+    "function passed to map": change("def f(n): return n", "def f(n): return n * 2", use="list(map(f, [1]))", why="function f changed", gives="[2]"),
+    "bound method's object": change("class A:\n    def __init__(self, n): self.n = n\n    def get(self): return self.n\nget = A(1).get", "class A:\n    def __init__(self, n): self.n = n\n    def get(self): return self.n\nget = A(2).get", use="get()", why="get changed", gives="2"),
+    "operator overloaded": change("class A:\n    def __add__(self, o): return 1\na = A()", "class A:\n    def __add__(self, o): return 2\na = A()", use="a + a", why="function A changed", gives="2"),
+    "metaclass": change("class M(type):\n    def size(cls): return 1\nclass A(metaclass=M): pass", "class M(type):\n    def size(cls): return 2\nclass A(metaclass=M): pass", use="A.size()", why="function M changed", gives="2"),
+    "generator function": change("def f(): yield 1", "def f(): yield 2", use="list(f())", why="function f changed", gives="[2]"),
+    "through getattr with a text": change("class A:\n    def f(self): return 1\na = A()", "class A:\n    def f(self): return 2\na = A()", use="getattr(a, 'f')()", why="function A changed", gives="2"),
+    "through globals": change("def f(): return 1", "def f(): return 2", use="globals()['f']()", why="function f changed", gives="2"),
+    "singledispatch": change("import functools\n@functools.singledispatch\ndef f(n): return 1\n@f.register\ndef _(n: int): return 1", "import functools\n@functools.singledispatch\ndef f(n): return 1\n@f.register\ndef _(n: int): return 2", use="f(0)", why="changed", gives="2"),
+    "a global rebound by a helper": change("n = 1\ndef f():\n    global n\n    n += 1\n    return n", "n = 5\ndef f():\n    global n\n    n += 1\n    return n", use="f()", why="input n changed", gives="6"),
+    "another library's function": change("from math import floor as f", "from math import ceil as f", use="f(1.5)", why="f changed", gives="2"),
+    "another module under the name": change("import math as m", "import cmath as m", use="str(m.sqrt(4))", why="m changed", gives="'(2+0j)'"),
+}  # fmt: skip
+
+ONE, TWO = "def scale(n):\n    return n\n", "def scale(n):\n    return n * 2\n"
+
+MODULES: dict[str, Change] = {
+    "module": change("import mine", use="mine.scale(1)", why="function mine.scale changed", gives="2", files={"mine.py": ONE}, new_files={"mine.py": TWO}),
+    "function of a module": change("from mine import scale as s", use="s(1)", why="mine.scale changed", gives="2", files={"mine.py": ONE}, new_files={"mine.py": TWO}),
+    "module under another name": change("import mine as m", use="m.scale(1)", why="function mine.scale changed", gives="2", files={"mine.py": ONE}, new_files={"mine.py": TWO}),
+    "constant of a module": change("import mine", use="mine.f()", why="input mine.RATE changed", gives="2", files={"mine.py": "RATE = 1\ndef f(): return RATE\n"}, new_files={"mine.py": "RATE = 2\ndef f(): return RATE\n"}),
+    "two imports deep": change("import outer", use="outer.f(1)", why="function deep.scale changed", gives="2", files={"outer.py": "import middle\ndef f(n): return middle.g(n)\n", "middle.py": "from deep import scale\ndef g(n): return scale(n)\n", "deep.py": ONE}, new_files={"deep.py": TWO}),
+    "relative import": change("from package.inner import f", use="f(1)", why="function package.deep.scale changed", gives="2", files={"package/__init__.py": "", "package/inner.py": "from . import deep\ndef f(n): return deep.scale(n)\n", "package/deep.py": ONE}, new_files={"package/deep.py": TWO}),
+    "import inside the helper": change("import outer", use="outer.f(1)", why="function deep.scale changed", gives="2", files={"outer.py": "def f(n):\n    import deep\n    return deep.scale(n)\n", "deep.py": ONE}, new_files={"deep.py": TWO}),
+    "import inside the step": change("", use="(__import__('sys'), exec('import deep'), 0) and deep.scale(1)", head="import deep\n", why="function deep.scale changed", gives="2", files={"deep.py": ONE}, new_files={"deep.py": TWO}),
+    "star import": change("from mine import *", use="scale(1)", why="mine.scale changed", gives="2", files={"mine.py": ONE}, new_files={"mine.py": TWO}),
+    "class of a module": change("from mine import A\na = A()", use="a.f()", why="mine.A changed", gives="2", files={"mine.py": "class A:\n    def f(self): return 1\n"}, new_files={"mine.py": "class A:\n    def f(self): return 2\n"}),
+    "base class in another module": change("from mine import A", use="A().f()", why="deep.B changed", gives="2", files={"mine.py": "from deep import B\nclass A(B): pass\n", "deep.py": "class B:\n    def f(self): return 1\n"}, new_files={"deep.py": "class B:\n    def f(self): return 2\n"}),
+}  # fmt: skip
+
+NP, PD = "import numpy as np\n", "import pandas as pd\n"
+
+VALUES: dict[str, Change] = {
+    "int": change("x = 1", "x = 2", use="x"),
+    "int and float": change("x = 1", "x = 1.0", use="x"),
+    "int and bool": change("x = 1", "x = True", use="x"),
+    "int and text": change("x = 1", "x = '1'", use="x"),
+    "text and bytes": change("x = '1'", "x = b'1'", use="x"),
+    "zero of the other sign": change("x = 0.0", "x = -0.0", use="x"),
+    "None and absent text": change("x = None", "x = ''", use="x"),
+    "list and tuple": change("x = [1]", "x = (1,)", use="x"),
+    "order of a list": change("x = [1, 2]", "x = [2, 1]", use="x"),
+    "set and frozenset": change("x = {1}", "x = frozenset({1})", use="x"),
+    "nested value": change("x = {'a': [{'b': 1}]}", "x = {'a': [{'b': 2}]}", use="x"),
+    "boundaries of nested lists": change("x = [[1], [2, 3]]", "x = [[1, 2], [3]]", use="x"),
+    "boundaries of texts": change("x = ['ab', 'c']", "x = ['a', 'bc']", use="x"),
+    "attribute of an object": change("class A: pass\nx = A(); x.n = 1", "class A: pass\nx = A(); x.n = 2", use="x.n"),
+    "subclass of a builtin": change("class L(list): pass\nx = [1]", "class L(list): pass\nx = L([1])", use="x"),
+    "array's dtype": change(NP + "x = np.zeros(3, 'int64')", NP + "x = np.zeros(3, 'float64')", use="x"),
+    "array's byte order": change(NP + "x = np.zeros(3, '<i4')", NP + "x = np.zeros(3, '>i4')", use="x"),
+    "array's shape": change(NP + "x = np.zeros((2, 3))", NP + "x = np.zeros((3, 2))", use="x"),
+    "array transposed": change(NP + "x = np.arange(4.0).reshape(2, 2)", NP + "x = np.arange(4.0).reshape(2, 2).T", use="x"),
+    "array's element": change(NP + "x = np.zeros(50_000)", NP + "x = np.zeros(50_000); x[49_999] = 1", use="x"),
+    "scalar and array": change(NP + "x = np.float64(1)", NP + "x = np.array(1.0)", use="x"),
+    "scalar and float": change(NP + "x = np.float32(1)", NP + "x = np.float64(1)", use="x"),
+    "mask of an array": change(NP + "x = np.ma.array([1, 2], mask=[0, 1])", NP + "x = np.ma.array([1, 2], mask=[1, 0])", use="x"),
+    "object array": change(NP + "x = np.array([[1], 'a'], object)", NP + "x = np.array([[2], 'a'], object)", use="x"),
+    "text array": change(NP + "x = np.array(['a', 'b'])", NP + "x = np.array(['a', 'c'])", use="x"),
+    "date's unit": change(NP + "x = np.array(['2020-01-01'], 'M8[D]')", NP + "x = np.array(['2020-01-01'], 'M8[s]')", use="x"),
+    "frame's cell": change(PD + "x = pd.DataFrame({'a': [1, 2]})", PD + "x = pd.DataFrame({'a': [1, 3]})", use="x.sum()"),
+    "frame's column name": change(PD + "x = pd.DataFrame({'a': [1]})", PD + "x = pd.DataFrame({'b': [1]})", use="x.sum()"),
+    "frame's column order": change(PD + "x = pd.DataFrame({'a': [1], 'b': [1]})", PD + "x = pd.DataFrame({'b': [1], 'a': [1]})", use="x.sum()"),
+    "frame's index": change(PD + "x = pd.DataFrame({'a': [1]})", PD + "x = pd.DataFrame({'a': [1]}, index=[5])", use="x.sum()"),
+    "frame's index name": change(PD + "x = pd.DataFrame({'a': [1]})", PD + "x = pd.DataFrame({'a': [1]}).rename_axis('k')", use="x.sum()"),
+    "frame's dtype": change(PD + "x = pd.DataFrame({'a': [0, 0]})", PD + "x = pd.DataFrame({'a': [0.0, 0.0]})", use="x.sum()"),
+    "frame's nullable dtype": change(PD + "x = pd.DataFrame({'a': [1, 2]})", PD + "x = pd.DataFrame({'a': pd.array([1, 2], dtype='Int64')})", use="x.sum()"),
+    "frame's missing value": change(PD + "x = pd.DataFrame({'a': pd.array([1, None], dtype='Int64')})", PD + "x = pd.DataFrame({'a': pd.array([1, 0], dtype='Int64')})", use="x.sum()"),
+    "frame's attrs": change(PD + "x = pd.DataFrame({'a': [1]}); x.attrs['u'] = 'm'", PD + "x = pd.DataFrame({'a': [1]}); x.attrs['u'] = 'km'", use="x.sum()"),
+    "frame's strings": change(PD + "x = pd.DataFrame({'a': ['u', None]})", PD + "x = pd.DataFrame({'a': ['u', 'None']})", use="x.sum()"),
+    "frame's mixed column": change(PD + "x = pd.DataFrame({'a': [1, 'a', None]}, dtype=object)", PD + "x = pd.DataFrame({'a': [1, 'a', 0]}, dtype=object)", use="len(x)"),
+    "categories": change(PD + "x = pd.Series(pd.Categorical(['u'], ['u', 'v']))", PD + "x = pd.Series(pd.Categorical(['u'], ['u', 'w']))", use="len(x)"),
+    "ordered categories": change(PD + "x = pd.Series(pd.Categorical(['u'], ['u', 'v']))", PD + "x = pd.Series(pd.Categorical(['u'], ['u', 'v'], ordered=True))", use="len(x)"),
+    "time zone": change(PD + "x = pd.Series(pd.to_datetime(['2020'], utc=True))", PD + "x = pd.Series(pd.to_datetime(['2020'], utc=True).tz_convert('Europe/Berlin'))", use="len(x)"),
+    "series' name": change(PD + "x = pd.Series([1], name='a')", PD + "x = pd.Series([1], name='b')", use="len(x)"),
+    "series and frame": change(PD + "x = pd.Series([1], name='a')", PD + "x = pd.DataFrame({'a': [1]})", use="len(x)"),
+    "levels of a MultiIndex": change(PD + "x = pd.DataFrame({'a': [1]}, index=pd.MultiIndex.from_tuples([(1, 2)], names=['p', 'q']))", PD + "x = pd.DataFrame({'a': [1]}, index=pd.MultiIndex.from_tuples([(1, 2)], names=['p', 'r']))", use="len(x)"),
+    "arrow table": change("import pyarrow as pa\nx = pa.table({'a': [1]})", "import pyarrow as pa\nx = pa.table({'a': [2]})", use="len(x)"),
+    "decimal": change("from decimal import Decimal\nx = Decimal('1.0')", "from decimal import Decimal\nx = Decimal('1.00')", use="str(x)"),
+    "time zone of a datetime": change("import datetime as d\nx = d.datetime(2020, 1, 1)", "import datetime as d\nx = d.datetime(2020, 1, 1, tzinfo=d.UTC)", use="x"),
+    "state of a generator": change(NP + "x = np.random.default_rng(1)", NP + "x = np.random.default_rng(1); x.random()", use="x"),
+    "pattern's flags": change("import re\nx = re.compile('a')", "import re\nx = re.compile('a', re.I)", use="x"),
+    "exception's facts": change("x = ValueError('a')", "x = ValueError('b')", use="str(x)"),
+    "deque's length": change("from collections import deque\nx = deque([1], 2)", "from collections import deque\nx = deque([1], 3)", use="x.maxlen"),
+    "default of a defaultdict": change("from collections import defaultdict\nx = defaultdict(int)", "from collections import defaultdict\nx = defaultdict(list)", use="len(x)"),
+    "range": change("x = range(3)", "x = range(0, 3, 2)", use="x"),
+    "result of the cell before": change("1", "2", use="_"),
+}  # fmt: skip
+
+FILES: dict[str, Change] = {
+    "content": change("", use="open('in.txt').read()", options="--files in.txt", why="file in.txt changed", gives="'b'", files={"in.txt": "a"}, new_files={"in.txt": "b"}),
+    "a file of a folder": change("", use="len(open('data/b.txt').read())", options="--files data", why="file data changed", gives="2", files={"data/a.txt": "a", "data/b.txt": "b"}, new_files={"data/b.txt": "bb"}),
+    "a new file of a pattern": change("", use="len(__import__('glob').glob('data/*.txt'))", options="--files data/*.txt", why="file data/b.txt is new", gives="2", files={"data/a.txt": "a"}, new_files={"data/b.txt": "bb"}),
+    "a file that was absent": change("", use="__import__('os').path.exists('in.txt')", options="--files in.txt", why="file in.txt changed", gives="True", new_files={"in.txt": ""}),
+}  # fmt: skip
+
+ORIGINS: dict[str, Change] = {
+    "generator's code": change("x = (n for n in [1])", "x = (n for n in [2])", use="next(x)", gives="2"),
+    "connection's target": change("import sqlite3\nx = sqlite3.connect(':memory:')", "import sqlite3\nx = sqlite3.connect('other.db')", use="len(x.execute('pragma database_list').fetchone()[2]) > 0", gives="True"),
+    "lock in an object": change("import threading\nx = {'lock': threading.Lock(), 'n': 1}", "import threading\nx = {'lock': threading.Lock(), 'n': 2}", use="x['n']", gives="2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*CODE])
+def test_code_changed(seeds: Seeds, name: str) -> None:
+    skipped, messages = answer(seeds, CODE[name])
+    assert not skipped
+    assert CODE[name].why in messages[0]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_changed(seeds: Seeds, name: str) -> None:
+    skipped, messages = answer(seeds, MODULES[name])
+    assert not skipped
+    assert MODULES[name].why in messages[0]
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_input_changed(seeds: Seeds, name: str) -> None:
+    skipped, messages = answer(seeds, VALUES[name])
+    assert not skipped
+    assert messages[0] == f"● a: runs again: input {'_' if VALUES[name].before == ('1',) else 'x'} changed"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_changed(seeds: Seeds, name: str) -> None:
+    skipped, messages = answer(seeds, FILES[name])
+    assert not skipped
+    assert FILES[name].why in messages[0]
+
+
+@pytest.mark.parametrize("name", ORIGINS)
+def test_origin_changed(seeds: Seeds, name: str) -> None:
+    """What has no content of its own counts by the code that made it."""
+    skipped, messages = answer(seeds, ORIGINS[name])
+    assert not skipped
+    assert messages[0] == "● a: runs again: input x changed"

@@ -1,0 +1,725 @@
+"""Values as canonical digests."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import collections
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import io
+import math
+import os
+import pathlib
+import pickle
+import random
+import re
+import socket
+import sqlite3
+import struct
+import subprocess
+import sys
+import threading
+import types
+import uuid
+import zoneinfo
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from blake3 import blake3
+from hypothesis import given, settings
+
+from resumable_nb.canonical import carries_code, content, fingerprint
+from resumable_nb.errors import NoContent
+
+
+@dataclasses.dataclass
+class Point:
+    x: Any
+    y: Any = 0
+
+    def norm(self) -> float:
+        return math.hypot(self.x, self.y)
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Word(enum.StrEnum):
+    A = "a"
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: Any, b: Any) -> None:
+        self.a, self.b = a, b
+
+
+class Cached:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    @functools.cached_property
+    def double(self) -> int:
+        return self.n * 2
+
+
+class Tags(set[Any]):
+    pass
+
+
+class Linked:
+    def __init__(self, n: int) -> None:
+        self.n, self.next, self.prev = n, self, self
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+def ring(size: int) -> list[Linked]:
+    nodes = [Linked(i) for i in range(size)]
+    for i, node in enumerate(nodes):
+        node.next, node.prev = nodes[(i + 1) % size], nodes[i - 1]
+    return nodes
+
+
+def times(k: Any) -> Any:
+    return lambda x: x * k
+
+
+NAIVE = datetime.datetime.fromisoformat("2024-01-02")
+ZONE = zoneinfo.ZoneInfo("Europe/Vienna")
+VALUES: list[Any] = [
+    None, 0, 1, True, False, -1, 2**31, 2**80, -(2**80), 0.0, -0.0, 1.0, 1.5, math.inf, math.nan, "", "a", "\ud800",
+    "1", b"", b"a", bytearray(b"a"), memoryview(b"a"), 1j, complex(0.0, -0.0), ..., NotImplemented, [], [[]], [1],
+    [1, 2], [2, 1], ["1"], [True], [1.0], [math.nan], [None], [1, [2, "x"]], (), (1,), ((1,),), (1, [2]), {},
+    {"a": 1}, {"a": 1.0}, {"a": [1]}, {"a": {"b": 1}}, {1: "a"}, {1.0: "a"}, {True: "a"}, {"1": "a"}, {(1, 2): "a"},
+    {(1, (2,)): [3]}, {1: 2, "a": 3}, {None: 1}, {b"a": 1}, {"a": math.nan}, {math.nan: 1}, {Word.A: 1},
+    {Colour.RED: [1]}, {frozenset({1}): 2}, set(), frozenset(), {1}, frozenset({1}), {1, 2}, {1.0, 2},
+    {"a", 1, (1, 2)}, {(1, (2, 3))}, {Colour.RED}, Tags({1, 2}), range(5), range(0, 6, 2), slice(1, None),
+    slice(1, 2, 3), re.compile("a"), re.compile("a", re.IGNORECASE), datetime.date(2024, 1, 2),
+    NAIVE, NAIVE.replace(tzinfo=datetime.UTC), NAIVE.replace(fold=1),
+    NAIVE.replace(tzinfo=ZONE), datetime.timedelta(1),
+    datetime.time(1), decimal.Decimal("1"), decimal.Decimal("1.5"), fractions.Fraction(1, 3), uuid.UUID(int=5),
+    pathlib.PurePosixPath("a/b"), pathlib.PureWindowsPath("a/b"), Colour.RED, Colour.BLUE, Word.A, Point(1),
+    Point(1.0), Point([1], {"a": 2}), Slotted(1, [2]), Slotted(1, 2), Pair(1, 2), Cached(3),
+    types.SimpleNamespace(a=1), collections.OrderedDict(a=1, b=2), collections.OrderedDict(b=2, a=1),
+    collections.defaultdict(list, a=[1]), collections.defaultdict(set, a=[1]), collections.Counter("aab"),
+    collections.deque([1, 2]), collections.deque([1, 2], maxlen=3), array.array("d", [1, 2]),
+    array.array("f", [1, 2]), ValueError("x"), KeyError("x"), random.Random(1), random.Random(2), ring(3), ring(4),
+    functools.partial(max, 1), functools.partial(max, 2), len, max, math.sin, "".join, "a".join, [].append, str.join,
+    int, list[int], dict[str, int], int | str, math, Point, Colour, Point.norm, Point(1).norm, Point(2).norm,
+    times(1), times(2), lambda x: x, lambda x: x + 1, dict.fromkeys, np.arange(3), np.arange(3.0),
+    np.arange(3, dtype="i4"), np.arange(4).reshape(2, 2), np.arange(4).reshape(4, 1),
+    np.array(3), np.array([]), np.array([], "i4"), np.zeros((0, 2)), np.zeros((2, 0)), np.array(["a", "b"]),
+    np.array([b"a"]), np.array(["a", None, [1]], object), np.array([1 + 2j]), np.float64(1), np.float32(1),
+    np.int64(1), np.bool_(True), np.str_("a"), np.datetime64("2024-01-01"), np.timedelta64(1, "D"),
+    np.array(["2024-01-01"], "M8[D]"), np.array(["2024-01-01"], "M8[ns]"), np.array([0.0, np.nan]),
+    np.array([-0.0, np.nan]), np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]), np.dtype("f8"), np.sin, np.cos,
+    np.float64, np.longdouble(1) / 3, np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 0]),
+    np.random.default_rng(1), np.random.default_rng(2), np.random.RandomState(1), np.array([1.5], "f2"),
+    pd.Series([1, 2]), pd.Series([1.0, 2]), pd.Series([1, 2], name="a"), pd.Series([1, 2], index=[1, 2]),
+    pd.Series([1, None], dtype="Int64"), pd.Series([1, None], dtype="Float64"),
+    pd.Series([True, None], dtype="boolean"), pd.Series(["a", None]), pd.Series(["a", None], dtype=object),
+    pd.Series(["a", None], dtype="string[python]"), pd.Series(["a", None], dtype="string[pyarrow]"),
+    pd.Series(["a", "b"], dtype="category"), pd.Series([1, 2], dtype="int64[pyarrow]"),
+    pd.Series(pd.date_range("2024", periods=2)), pd.Series(pd.date_range("2024", periods=2, tz="UTC")),
+    pd.Series(pd.interval_range(0, 2)), pd.Series([1, 0], dtype="Sparse[int]"),
+    pd.Series(pd.period_range("2024", periods=2, freq="D")), pd.Series(pd.to_timedelta([1, 2])), pd.Index([1, 2]),
+    pd.Index([1.0, 2]), pd.RangeIndex(3), pd.date_range("2024", periods=2), pd.CategoricalIndex(["a"]),
+    pd.MultiIndex.from_tuples([(1, "a")]), pd.MultiIndex.from_tuples([(1, "a")], names=["x", "y"]),
+    pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]}), pd.DataFrame({"a": [1, 2], "b": [3, 4]}),
+    pd.DataFrame({"b": [3, 4], "a": [1, 2]}), pd.DataFrame({"a": [1, 2]}, index=[1, 2]), pd.DataFrame(),
+    pd.DataFrame(index=[1]), pd.DataFrame({"a": [[1], {"k": 2}]}), pd.NA, pd.NaT, pd.Timestamp("2024"),
+    pd.Timestamp("2024", tz="UTC"), pd.Timedelta(1), pd.Interval(0, 1), pd.CategoricalDtype(["a"]),
+    pa.table({"a": [1, None]}), pa.table({"a": ["x", None]}), pa.array([1, 2]), pa.array(["a"]),
+    pa.array(["a"], pa.large_string()), pa.array([[1], None]), pa.chunked_array([[1], [2]]), pa.scalar(1),
+    pa.array([1.5, None]), pa.array([True, None]), pa.array([datetime.date(2024, 1, 1)]),
+    pa.array([decimal.Decimal("1.5")]), pa.schema([("a", pa.int64())]), pa.int64(),
+]  # fmt: skip
+
+
+def test_different_values_have_different_digests() -> None:
+    """Every two of these differ in type or content."""
+    found: dict[str, Any] = {}
+    for value in VALUES:
+        digest = fingerprint(value)
+        assert digest not in found, (value, found[digest])
+        found[digest] = value
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__}-{value!r:.20}")
+def test_copies_have_the_same_digest(value: Any) -> None:
+    """Also nested, where other code writes them."""
+    copies = [value]
+    if not isinstance(value, memoryview | types.ModuleType):
+        copies.append(copy.deepcopy(value))
+    if not isinstance(value, memoryview | types.ModuleType | types.LambdaType):
+        copies += [pickle.loads(pickle.dumps(value, protocol)) for protocol in (4, 5)]
+    assert len({fingerprint(each) for each in copies}) == 1
+    assert len({fingerprint([{"k": (each, 1)}]) for each in copies}) == 1
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.binary()
+    | st.sampled_from([*Colour, *Word])
+)
+HASHABLE = st.recursive(SCALARS, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=4)
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(HASHABLE, inner, max_size=4)
+        | st.sets(HASHABLE, max_size=4)
+        | inner.map(Point)
+        | st.lists(st.fixed_dictionaries({"a": inner, "b": inner}), min_size=16, max_size=18)
+        | st.lists(st.tuples(inner, inner), min_size=16, max_size=18)
+    ),
+    max_leaves=12,
+)
+
+
+def rebuilt(value: Any) -> Any:
+    """An equal value, its dicts and sets in the opposite order, no object shared."""
+    match value:
+        case dict():
+            return {rebuilt(k): rebuilt(v) for k, v in reversed(value.items())}
+        case list():
+            return [rebuilt(each) for each in value]
+        case tuple():
+            return tuple(rebuilt(each) for each in value)
+        case set() | frozenset():
+            return type(value)(rebuilt(each) for each in reversed(list(value)))
+        case Point():
+            return Point(y=rebuilt(value.y), x=rebuilt(value.x))
+        case enum.Enum() | None | bool():
+            return value
+        case str():
+            return "".join(list(value))
+        case _:
+            return copy.deepcopy(value)
+
+
+@given(TREES)
+@settings(max_examples=150, deadline=None)
+def test_equal_values_have_equal_digests_however_built(value: Any) -> None:
+    digest = fingerprint(value)
+    assert fingerprint(copy.deepcopy(value)) == digest
+    assert fingerprint(pickle.loads(pickle.dumps(value))) == digest
+    assert fingerprint(rebuilt(value)) == digest
+
+
+def spelled(value: Any) -> Any:
+    """A value with its types, so that ``==`` tells 1 from 1.0, and -0.0 from 0.0; all NaNs alike."""
+    kind = type(value).__name__
+    match value:
+        case dict():
+            return kind, frozenset(collections.Counter((spelled(k), spelled(v)) for k, v in value.items()).items())
+        case list() | tuple():
+            return kind, tuple(spelled(each) for each in value)
+        case set() | frozenset():
+            return kind, frozenset(collections.Counter(map(spelled, value)).items())
+        case Point():
+            return kind, spelled(value.x), spelled(value.y)
+        case float():
+            return kind, "nan" if value != value else value.hex()
+        case _:
+            return kind, value
+
+
+@given(TREES, TREES)
+@settings(max_examples=150, deadline=None)
+def test_digests_are_equal_only_for_equal_types_and_contents(one: Any, other: Any) -> None:
+    assert (fingerprint(one) == fingerprint(other)) == (spelled(one) == spelled(other))
+
+
+def test_all_nans_are_one() -> None:
+    odd = struct.unpack("<d", b"\x01\x02\x03\x04\x05\x06\xf8\xff")[0]
+    assert odd != odd
+    for wrap in (lambda x: x, lambda x: [x, 1], lambda x: {"a": x}, lambda x: [{"a": x, "b": 1}] * 20, lambda x: {x},
+                 lambda x: {x: 1}, lambda x: complex(1, x), np.float64, lambda x: np.array([1, x]),
+                 lambda x: np.array([x, 1], "f4"), lambda x: np.array([complex(x, 1)]), lambda x: pd.Series([x, 1.0]),
+                 lambda x: np.array([[x, 1], [2, 3]]).T):  # fmt: skip
+        assert fingerprint(wrap(odd)) == fingerprint(wrap(math.nan))
+
+
+def test_an_array_with_many_unusual_nans() -> None:
+    bits = np.arange(300_000, dtype="u8")
+    bits[::3] = 0xFFF8_0000_0000_0000 + bits[::3]
+    odd = bits.view("f8")
+    usual = np.where(np.isnan(odd), np.nan, odd)
+    assert fingerprint(odd) == fingerprint(usual) != fingerprint(np.zeros(300_000))
+    assert np.isnan(odd[0])
+
+
+def test_sharing_does_not_count() -> None:
+    inner = [1, [2]]
+    assert fingerprint([inner, inner]) == fingerprint([[1, [2]], [1, [2]]])
+    point = Point(inner)
+    assert fingerprint({"a": point, "b": [point]}) == fingerprint({"a": Point([1, [2]]), "b": [Point([1, [2]])]})
+
+
+def test_a_graph_with_exponentially_many_paths_is_walked_once() -> None:
+    value: Any = [1, [2]]
+    for _ in range(200):
+        value = [value, value]
+    assert fingerprint(value) == fingerprint(copy.deepcopy(value))
+
+
+def test_cycles_end() -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    other: list[Any] = [2]
+    other.append(other)
+    assert fingerprint(loop) == fingerprint(copy.deepcopy(loop)) != fingerprint(other)
+    row: dict[str, Any] = {"a": 1}
+    row["self"] = row
+    assert fingerprint([row] * 20) == fingerprint([row] * 20)
+
+
+def test_a_cycle_is_the_same_however_it_is_surrounded() -> None:
+    a, b = ring(5), ring(5)
+    assert fingerprint([a[0], [1, [a[0]]]]) == fingerprint([a[0], [1, [b[0]]]])
+
+
+@pytest.mark.parametrize("make", [lambda: ring(3000), lambda: clique(120)], ids=["ring", "clique"])
+def test_tangled_structures_take_no_time(make: Any) -> None:
+    value = make()
+    assert fingerprint(value) == fingerprint(pickle.loads(deep_pickle(value)))
+
+
+def clique(size: int) -> list[Linked]:
+    nodes = [Linked(i) for i in range(size)]
+    for node in nodes:
+        node.next = nodes  # type: ignore[assignment]
+    return nodes
+
+
+def deep_pickle(value: Any) -> bytes:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        return pickle.dumps(value)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_a_cycle_through_a_set_has_no_order_of_chance() -> None:
+    def family() -> Linked:
+        parent = Linked(0)
+        children = [Linked(i) for i in (1, 2, 3)]
+        for child in children:
+            child.prev = parent
+        parent.next = set(random.sample(children, 3))  # type: ignore[assignment]
+        return parent
+
+    assert len({fingerprint(family()) for _ in range(10)}) == 1
+
+
+def test_a_tangle_of_sets_is_refused_in_time() -> None:
+    nodes = [Linked(i) for i in range(300)]
+    for node in nodes:
+        node.prev = set(nodes)  # type: ignore[assignment]
+    with pytest.raises(NoContent, match="tangled"):
+        fingerprint(nodes)
+
+
+def test_a_hundred_thousand_levels() -> None:
+    deep: Any = []
+    for i in range(100_000):
+        deep = [deep] if i % 2 else {"a": deep}
+    assert fingerprint([deep]) != fingerprint(deep)
+    while deep:  # the interpreter would free it recursively
+        deep = deep.pop() if isinstance(deep, list) else deep.pop("a")
+
+
+def test_dict_views_and_proxies() -> None:
+    d, e = {"a": 1, "b": 2}, {"b": 2, "a": 1}
+    assert fingerprint(d.keys()) == fingerprint(e.keys())
+    assert fingerprint(d.items()) == fingerprint(e.items())
+    assert fingerprint(d.values()) != fingerprint(e.values())
+    assert fingerprint(types.MappingProxyType(d)) == fingerprint(types.MappingProxyType(e)) != fingerprint(d)
+
+
+def test_equal_ranges() -> None:
+    assert fingerprint(range(0, 3, 2)) == fingerprint(range(0, 4, 2)) != fingerprint(range(0, 5, 2))
+    assert fingerprint(range(0)) == fingerprint(range(2, 2))
+
+
+def test_what_is_cached_is_not_content() -> None:
+    fresh, used = Cached(3), Cached(3)
+    assert used.double == 6
+    assert fingerprint(fresh) == fingerprint(used)
+
+
+def test_big_strings_and_bytes() -> None:
+    text = "ä" * 100_000
+    assert fingerprint(text) == fingerprint("".join(list(text))) != fingerprint(text[:-1] + "a")
+    assert fingerprint(text.encode()) != fingerprint(text)
+    assert fingerprint([text, [1]]) != fingerprint([text + "ä", [1]])
+
+
+def test_tables_do_not_collide_with_other_containers() -> None:
+    rows = [{"a": i, "b": [i]} for i in range(20)]
+    variants = [
+        rows, tuple(rows), [tuple(row.items()) for row in rows], [list(row.values()) for row in rows],
+        [tuple(row.values()) for row in rows], [{"a": [row["a"] for row in rows], "b": [row["b"] for row in rows]}],
+        dict(enumerate(rows)), {str(i): row for i, row in enumerate(rows)}, [{"b": r["a"], "a": r["b"]} for r in rows],
+        [*rows[:-1], {"a": 19, "c": [19]}], [*rows[:-1], {"a": 19}], [[row] for row in rows],
+    ]  # fmt: skip
+    assert len({fingerprint(each) for each in variants}) == len(variants)
+
+
+# --- arrays and frames
+
+
+LAYOUTS = [
+    ("F order", lambda a: np.asfortranarray(a)),
+    ("view of a larger array", lambda a: np.pad(a, 1)[1:-1, 1:-1]),
+    ("strided", lambda a: np.repeat(a, 2, axis=0)[::2]),
+    ("other byte order", lambda a: a.astype(a.dtype.newbyteorder())),
+    ("reversed twice", lambda a: np.ascontiguousarray(a[::-1])[::-1]),
+    ("read-only", lambda a: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape)),
+]
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 1), (0, 3), (700, 900), (3, 200_000), (200_000, 3)])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "?", "c16", "M8[s]", "U3", "V5", "f2", "g"])
+def test_memory_layout_does_not_count(shape: tuple[int, int], dtype: str) -> None:
+    size = math.prod(shape)
+    if dtype in ("U3", "V5"):
+        one = np.frombuffer((np.arange(size * 12) % 120).astype("u1").tobytes(), "u1")
+        one = (
+            np.arange(size).astype("U3").reshape(shape) if dtype == "U3" else one[: size * 5].view("V5").reshape(shape)
+        )
+    else:
+        one = (np.arange(size) % 251).astype(dtype).reshape(shape)
+    digests = {name: fingerprint(np.pad(one, 0) if name == "itself" else make(one)) for name, make in LAYOUTS
+               if dtype != "V5" or name in ("F order", "reversed twice")}  # fmt: skip
+    assert set(digests.values()) == {fingerprint(one)}, digests
+
+
+def test_a_memory_map_is_its_content(tmp_path: pathlib.Path) -> None:
+    one = np.arange(10.0)
+    np.save(tmp_path / "a.npy", one)
+    assert fingerprint(np.load(tmp_path / "a.npy", mmap_mode="r")) == fingerprint(one)
+
+
+def test_padding_and_what_is_masked_do_not_count() -> None:
+    kind = np.dtype([("a", "i1"), ("b", "f8")], align=True)
+    clean, dirty = np.zeros(3, kind), np.frombuffer(b"\xff" * 48, kind).copy()
+    dirty["a"], dirty["b"] = 0, 0
+    assert clean.tobytes() != dirty.tobytes()
+    assert fingerprint(clean) == fingerprint(dirty)
+    mask = [False, True]
+    assert fingerprint(np.ma.array([1, 2], mask=mask)) == fingerprint(np.ma.array([1, 3], mask=mask))
+    one, other = pd.array([1, None], dtype="Int64"), pd.array([1, 7], dtype="Int64")
+    other[1] = pd.NA
+    assert fingerprint(one) == fingerprint(other)
+
+
+def test_numeric_memory_is_read_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contiguous array is never copied."""
+    one = np.arange(1_000_000)
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("copied")
+
+    for name in ("array", "empty", "ascontiguousarray", "copyto", "asarray"):
+        monkeypatch.setattr(np, name, refuse)
+    fingerprint(one)
+    fingerprint(one.view("f8"))
+
+
+def test_consolidation_does_not_count() -> None:
+    whole = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=list("abc"))
+    grown = pd.DataFrame({"a": whole["a"].to_numpy().copy()})
+    grown["b"] = whole["b"].to_numpy().copy()
+    grown["c"] = whole["c"].to_numpy().copy()
+    assert fingerprint(whole) == fingerprint(grown) == fingerprint(whole[::1].copy())
+
+
+def test_unused_levels_do_not_count() -> None:
+    whole = pd.DataFrame({"v": range(4)}, index=pd.MultiIndex.from_product([["a", "b"], [1, 2]]))
+    part = whole.loc[["a"]]
+    fresh = pd.DataFrame({"v": range(2)}, index=pd.MultiIndex.from_product([["a"], [1, 2]]))
+    assert fingerprint(part) == fingerprint(fresh)
+
+
+def test_attributes_of_frames_count() -> None:
+    one, other = pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [1]})
+    other.attrs["unit"] = "m"
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(one) != fingerprint(one.set_flags(allows_duplicate_labels=False))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["a", None, "bc", ""], [1, None, 3, 4], [1.5, None, math.nan, 2], [[1], None, [], [2, 3]],
+     [True, None, False, True],
+     [NAIVE, None, None, NAIVE.replace(year=2025)], [b"a", b"", None, b"xyz"]],
+    ids=lambda values: type(values[0]).__name__,
+)  # fmt: skip
+def test_chunks_and_offsets_of_arrow_do_not_count(values: list[Any]) -> None:
+    whole = pa.chunked_array([values])
+    parts = pa.chunked_array([values[:1], values[1:3], values[3:]], whole.type)
+    shifted = pa.chunked_array([pa.array([values[0], values[1], *values], whole.type)[2:]])
+    assert fingerprint(whole) == fingerprint(parts) == fingerprint(shifted)
+    assert fingerprint(whole) != fingerprint(whole[:3])
+    table = pa.table({"x": whole})
+    assert fingerprint(table) == fingerprint(pa.table({"x": parts})) != fingerprint(pa.table({"y": whole}))
+
+
+def test_known_digests_are_used() -> None:
+    big = np.arange(10)
+    asked: list[Any] = []
+
+    def known(value: object) -> str | None:
+        asked.append(value)
+        return "0" * 32 if value is big else None
+
+    assert fingerprint(big, known=known) == "0" * 32
+    assert any(value is big for value in asked)
+    assert fingerprint([big], known=known) != fingerprint([big])
+
+
+# --- what has no content
+
+
+async def coroutine() -> None: ...
+
+
+def closing(value: Any) -> Any:
+    return value
+
+
+@pytest.fixture
+def passing(tmp_path: pathlib.Path) -> Any:
+    """Values that live in this process only."""
+    later, file = coroutine(), (tmp_path / "f").open("w")
+    one, two = socket.socketpair()
+    base = sqlite3.connect(":memory:")
+    yield {
+        "generator": (i for i in ()), "iterator": iter([]), "map": map(int, []), "coroutine": later, "file": file,
+        "stream": io.BytesIO(), "socket": one, "lock": threading.Lock(), "event": threading.Event(), "base": base,
+        "thread": threading.Thread(), "match": re.match("a", "a"), "frame": sys._getframe(), "future": asyncio.Future,
+    }  # fmt: skip
+    later.close()
+    file.close()
+    one.close()
+    two.close()
+    base.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["generator", "iterator", "map", "coroutine", "file", "stream", "socket", "lock", "event", "base", "thread",
+     "match",
+     "frame"],
+)  # fmt: skip
+def test_what_lives_in_this_process_only_has_no_content(passing: dict[str, Any], name: str) -> None:
+    with pytest.raises(NoContent) as caught:
+        fingerprint({"x": passing[name]})
+    assert caught.value.path.startswith("['x']")
+
+
+@pytest.mark.parametrize(
+    ("wrap", "path"),
+    [
+        (lambda x: x, ""),
+        (lambda x: {"a": [1, 2, 3, Point(x)]}, "['a'][3].x"),
+        (lambda x: {(1, 2): {3: x}}, "[(1, 2)][3]"),
+        (lambda x: [{"a": 1, "b": x}] * 20, "[0]['b']"),
+        (lambda x: np.array([1, x], object), "[1]"),
+        (lambda x: pd.DataFrame({"a": [1], "b": [x]}), "['b'][0]"),
+        (lambda x: Slotted(1, x), ".b"),
+        (lambda x: functools.partial(max, key=x), ".keywords['key']"),
+    ],
+)
+def test_the_error_says_where(wrap: Any, path: str) -> None:
+    with pytest.raises(NoContent) as caught:
+        fingerprint(wrap(threading.Lock()))
+    assert caught.value.path == path
+    assert "_thread.lock" in str(caught.value)
+    assert path.removeprefix(".") in str(caught.value)
+
+
+def test_an_object_that_refuses_to_be_taken_apart_has_no_content() -> None:
+    class Stubborn:
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            raise RuntimeError("no")
+
+    class Odd:
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return 3
+
+    for value in (Stubborn(), Odd()):
+        with pytest.raises(NoContent):
+            fingerprint(value)
+
+
+# --- code
+
+
+def compiled(text: str, **names: Any) -> Any:
+    space: dict[str, Any] = {"__name__": "__main__", **names}
+    exec(text, space)
+    return space["f"]
+
+
+def test_a_function_counts_by_what_it_says() -> None:
+    one = compiled("def f(x, y=1): return x + y")
+    assert fingerprint(one) == fingerprint(compiled("\n\ndef f(x,\n  y=1):\n  # so\n  return x + y"))
+    for other in ("def f(x, y=2): return x + y", "def f(x, y=1): return x - y", "def f(x, y=1, *, z=1): return x + y",
+                  "def f(x: int, y=1): return x + y", "def g(x, y=1): return x + y\nf = g"):  # fmt: skip
+        assert fingerprint(one) != fingerprint(compiled(other))
+
+
+def test_closures_and_attributes_count() -> None:
+    text = "def outer(k):\n def f(x): return x * k\n return f\nf = outer({})"
+    assert fingerprint(compiled(text.format(2))) == fingerprint(compiled(text.format(2)))
+    assert fingerprint(compiled(text.format(2))) != fingerprint(compiled(text.format(3)))
+    one, other = compiled("def f(): 1"), compiled("def f(): 1")
+    other.unit = "m"
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_a_function_over_a_lock_still_has_a_digest() -> None:
+    """The lock counts by its type: a function is not refused for what it closes over."""
+    assert fingerprint(times(threading.Lock())) == fingerprint(times(threading.Lock())) != fingerprint(times(1))
+
+
+def test_recursive_functions_end() -> None:
+    text = "def outer():\n def f(x): return g(x)\n def g(x): return f(x) + {}\n return f\nf = outer()"
+    assert fingerprint(compiled(text.format(1))) == fingerprint(compiled(text.format(1)))
+    assert fingerprint(compiled(text.format(1))) != fingerprint(compiled(text.format(2)))
+
+
+def test_wrappers_count_by_what_they_wrap() -> None:
+    text = "import functools\n@functools.lru_cache(maxsize={})\ndef f(x): return x + {}"
+    one = compiled(text.format(8, 1))
+    one(1)
+    assert fingerprint(one) == fingerprint(compiled(text.format(8, 1))) != fingerprint(compiled(text.format(8, 2)))
+
+
+def test_a_class_of_the_users_counts_by_its_members_and_its_objects_by_its_name() -> None:
+    """Fixing a method must not make a payment for an old order a new call."""
+    text = "class A:\n def m(self): return {}\n @property\n def p(self): return 1\n @staticmethod\n def s(): 1\nf = A"
+    one, other = compiled(text.format(1)), compiled(text.format(2))
+    assert fingerprint(one) == fingerprint(compiled(text.format(1))) != fingerprint(other)
+    assert fingerprint(one()) == fingerprint(other())
+
+
+@pytest.mark.parametrize(
+    "member",
+    ["x = 2", "def m(self): return 3", "@property\n def p(self): return 2", "@staticmethod\n def s(): 2",
+     "@classmethod\n def c(cls): 2", "@functools.cached_property\n def p(self): return 2", "y: str = 'a'", "'doc'"],
+)  # fmt: skip
+def test_every_kind_of_member_counts(member: str) -> None:
+    text = "import functools\nclass A:\n {}\nf = A"
+    assert fingerprint(compiled(text.format(member))) != fingerprint(compiled(text.format("pass")))
+
+
+def test_used_classes_stay_the_same() -> None:
+    """Caches that the interpreter and the standard library put into a class are no part of it."""
+    text = "import abc, functools\nclass A(abc.ABC):\n __slots__ = ('a',)\n def m(self): return 1\nf = A"
+    one = compiled(text)
+    before = fingerprint(one)
+    value = one()
+    value.a = 1
+    copy.copy(value)
+    isinstance(1, one)
+    assert fingerprint(one) == before
+
+
+def test_the_digest_says_whether_code_is_in_the_value() -> None:
+    assert [
+        carries_code(fingerprint(value)) for value in ([1], np.arange(3), math.sin, [len], pd.DataFrame({"a": [1]}))
+    ] == ([False] * 5)
+    function, point = compiled("def f(): 1"), Point(1)
+    assert all(carries_code(fingerprint(value)) for value in (function, [function], {"a": point}, [Point], times(1)))
+    found = content({"a": function, "b": [point]})
+    assert (found.definitions, found.types) == ((function,), (Point,))
+
+
+# --- other processes
+
+
+PROGRAM = """
+import collections, decimal, enum, sys
+from resumable_nb.canonical import fingerprint
+class C:
+    def __init__(self): self.tags = {"x", "y", "z"}
+    def m(self): return {"a", "b", "c"}
+def f(x): return x in {"p", "q", "r"}, frozenset({"s", "t"})
+names = ["".join(["n", str(i)]) for i in range(50)]
+values = [
+    {n: {n, n + "x"} for n in names}, set(names), frozenset(names), {frozenset(names[:3]): 1, (1, "a"): 2}, f, C, C(),
+    {"a", 1, None, (1, "b"), frozenset({"k"})}, collections.Counter(names), {C: 1, f: 2, len: 3},
+    [{"b": 1, "a": {2}}] * 20,
+    dict(zip(names, names)).keys(), lambda: {"u", "v", "w"} & {"x"},
+]
+print(*map(fingerprint, values))
+"""
+
+
+def test_other_hash_seeds_and_processes_agree() -> None:
+    found = set()
+    for seed in ("0", "1", "4242", "random"):
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        found.add(done.stdout)
+    assert len(found) == 1
+    assert len(set(found.pop().split())) == 13
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys; from resumable_nb.canonical import fingerprint; fingerprint([1]); print('pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("value", "digest"),
+    [
+        (None, "34ab8b65c2622b75106dba567a23b032"),
+        ([1, "a", 2.5], "d6c390791876c54be4572d4cf71afdb2"),
+        ({"a": {"b": (1,)}}, "899bd299b99faf093a90b4a4670611ca"),
+        (np.arange(3, dtype="<i8"), "d5b1406a3056f1e7e1c459bb63989a81"),
+    ],
+    ids=["none", "list", "dict", "array"],
+)
+def test_digests_are_pinned(value: Any, digest: str) -> None:
+    """They stand in stores: a change here makes every step run again and every recorded call a new one."""
+    assert fingerprint(value) == digest
+
+
+def test_an_array_is_hashed_with_its_head_only() -> None:
+    """No more work than blake3 over the bytes: one pass, one hash."""
+    one = np.arange(1000)
+    head = b"Na" + len(text := f"{one.dtype!r} {one.shape}").to_bytes(4, "little") + text.encode()
+    chunk = b"#" + blake3(head + one.tobytes()).digest(length=16)
+    assert fingerprint(one) == blake3(chunk).hexdigest(length=16)
