@@ -589,8 +589,8 @@ def identity(arguments: Mapping[str, Any] = types.MappingProxyType({}), **change
 
 def test_every_part_of_a_call_counts() -> None:
     calls = [
-        identity(), identity({"a": 1}), identity({"a": 1.0}), identity({"a": True}), identity({"a": "1"}), identity({"b": 1}),
-        identity({"a": 1, "b": 1}), identity({"a": [1]}), identity({"a": (1,)}), identity({"a": None}),
+        identity(), identity({"a": 1}), identity({"a": 1.0}), identity({"a": True}), identity({"a": "1"}),
+        identity({"b": 1}), identity({"a": 1, "b": 1}), identity({"a": [1]}), identity({"a": (1,)}), identity({"a": None}),
         identity(incarnation="j"), identity(tool="u"), identity(version="1"), identity(step="s"),
         identity(secrets={"a": 1}), identity(secrets={"a": 2}), identity(secrets={"b": 1}),
         identity(secrets={"a": 1}, key=b"l" * 32), identity({"a": 1}, secrets={"b": 1}),

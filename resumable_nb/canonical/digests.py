@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,9 +56,22 @@ def content(
 ) -> Content:
     """As ``fingerprint``, with the code that was met. ``lenient``: what has no content counts by its type."""
     canon = Canonical(_expand, known=known, is_user=is_user, lenient=lenient)
-    raw = blake3(canon.chunk(value))
+    with _no_collector():
+        raw = blake3(canon.chunk(value))
     digest = raw.hexdigest(length=_CODE_BYTES if canon.carries_code else _PLAIN_BYTES)
     return Content(digest, tuple(canon.definitions.values()), tuple(canon.types.values()))
+
+
+@contextlib.contextmanager
+def _no_collector() -> Iterator[None]:
+    """Nothing becomes garbage while a value is walked, and each pass of the collector would go through all of it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def carries_code(digest: str) -> bool:

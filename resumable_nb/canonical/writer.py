@@ -114,6 +114,8 @@ class Canonical:
         self.is_user = is_user
         self.definitions: dict[int, Any] = {}
         self.types: dict[int, type] = {}
+        self.key_heads: dict[tuple[str, ...], tuple[list[str], bytes]] = {}
+        """For keys of dicts as they were met: the keys in order, and the head that they make."""
         self._expand = expand
         self._memo: dict[int, bytes] = {}
         self._alive: list[object] = []
