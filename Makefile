@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## what there is
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
-demo: $(READY) ## kill a notebook's kernel a few times, and count what the shop saw
+demo: $(READY) ## kill a notebook's kernel again and again, and count what the shop saw
 	@$(BIN)/resumable demo
 
 test: lint system ## everything: lint, units, real kernels, and the units under every other Python here
@@ -69,7 +69,7 @@ venv: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "No Python 3.11 or newer with the venv module was found (on Debian: apt-get install python3 python3-venv)." >&2; exit 1; fi
-	@echo "Making $(VENV) with $$("$(PYTHON)" --version)"
+	@echo "Making $(VENV) with $$("$(PYTHON)" --version): this takes a minute or two, once"
 	@rm -f $@
 	@"$(PYTHON)" -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'

@@ -89,10 +89,13 @@ def step(
 ) -> StepContext:
     """A step as a ``with`` (or ``async with``) block: its body is skipped, and its state restored, when it is done.
 
-    The name may be computed; where it comes again in one run of the enclosing step, the k-th time is a step of its
-    own. ``files``: inputs that are watched. ``makes``: artefacts that must still exist. ``keep``, ``drop``: names to
-    save, or not. In a notebook's cell the block may stand anywhere. In a ``.py`` file its body must begin on a line of
-    its own, or be guarded: ``with step("x") as s:`` and ``if s.pending:``.
+    The name may be computed; where it comes again in one run of the enclosing step, the k-th time is a step of its own.
+    ``files``: inputs that are watched. ``makes``: artefacts that must still exist. ``keep``, ``drop``: names to save,
+    or not. ``always``: never skip. ``rerun``: run again this time. ``output=False``: do not record what it shows.
+    ``quiet``: no message. Raises ``TaskBusy``, ``Corrupt`` or ``StoreUnavailable`` on entry.
+
+    In a notebook's cell the block may stand anywhere. In a ``.py`` file its body must begin on a line of its own, or be
+    guarded: ``with step("x") as s:`` and ``if s.pending:``.
     """
     if not isinstance(name, str) or not name.strip():
         raise UsageError(f"step(…) needs a name, a text that is not blank: got {name!r}")

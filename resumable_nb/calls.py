@@ -8,6 +8,7 @@ import inspect
 import sys
 import time
 import warnings
+import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
@@ -59,7 +60,24 @@ class CollapseWarning(UserWarning):
 _flights: Final[dict[Key, Flight]] = {}
 """The calls that this process is making now. Identities hold the task's incarnation, so one table serves all tasks."""
 
-_homes: Final[dict[tuple[str, str], str]] = {}
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    module: str
+    function: Callable[[], Any]
+    """Gives the function, or None when it is gone."""
+
+    def in_use(self) -> bool:
+        """Whether it is a tool of the notebook, and its variable is still this one: not what it was moved to."""
+        function = self.function()
+        if function is None or self.module != "__main__":
+            return False
+        plain = inspect.unwrap(function)
+        bound = getattr(plain, "__globals__", {}).get(getattr(plain, "__name__", ""))
+        return getattr(getattr(bound, "tool", None), "function", None) is function
+
+
+_homes: Final[dict[tuple[str, str], _Home]] = {}
 """Where the tools that were called come from, by incarnation and name."""
 
 _collapsed: Final[set[str]] = set()
@@ -88,17 +106,24 @@ def course(tool: Tool, desk: Desk, args: tuple[Any, ...], kwargs: Mapping[str, A
 
 
 def _known_home(tool: Tool, desk: Desk) -> None:
-    """Two modules' tools of one name would answer for each other. The notebook's may be on the move to a module."""
+    """Two modules' tools of one name would answer for each other. The notebook's may move to a module and back."""
     if not tool.module:
         return
-    other = _homes.setdefault((desk.incarnation, tool.name), tool.module)
-    if other == "__main__":
-        _homes[desk.incarnation, tool.name] = tool.module
-    elif tool.module not in (other, "__main__"):
+    here = _Home(tool.module, _weak(tool.function))
+    other = _homes.setdefault((desk.incarnation, tool.name), here)
+    if tool.module != other.module and ("__main__" not in (tool.module, other.module) or other.in_use()):
         raise UsageError(
-            f"two tools are called {tool.name!r}, in {other} and in {tool.module}: a call of one would answer for the "
-            "other; give one of them another name, @tool(name=…)"
+            f"two tools are called {tool.name!r}, in {other.module} and in {tool.module}: a call of one would answer "
+            "for the other; give one of them another name, @tool(name=…)"
         )
+    _homes[desk.incarnation, tool.name] = here
+
+
+def _weak(function: Callable[..., Any]) -> Callable[[], Any]:
+    try:
+        return weakref.ref(function)
+    except TypeError:
+        return lambda: None
 
 
 def resolve_call(journal: Journal, call: str, happened: bool, value: Any = None) -> CallRecord:

@@ -56,7 +56,7 @@ def history(
                 "attempts": max(1, len(call.attempts)),
                 "started": call.started_at,
                 "ended": call.ended_at,
-                "duration_s": None if call.ended_at is None else call.ended_at - call.started_at,
+                "duration_s": call.duration_s,
                 "idempotency_key": call.idempotency_key,
                 "resolved": call.resolved,
                 "run": call.run,

@@ -204,6 +204,11 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     compensate: str = ""
     """Name of the function that undoes the call."""
 
+    @property
+    def duration_s(self) -> float | None:
+        """``None`` while it is open, and where somebody settled it: nobody knows when it ended."""
+        return None if self.ended_at is None or self.resolved else self.ended_at - self.started_at
+
 
 class Position(Stored, frozen=True, kw_only=True):
     """The last kept turn of a ``track`` loop. ``done`` turns are finished, and their state is in ``manifest``."""
@@ -215,7 +220,7 @@ class Position(Stored, frozen=True, kw_only=True):
     total: int | None
     at: float
     key: str
-    """Digest of the step's key, without the kept variables: those come back, whatever they are when the step goes on."""
+    """Digest of the step's key without the kept variables: those come back, whatever they are when the step goes on."""
     inputs: dict[str, str] = {}
     """Digests that the kept variables had in the step's key when the loop first began."""
     manifest: str = ""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from resumable_nb.model import MISSING, CallRecord, Change, Missing, StepKey, StepOptions, StepRecord
+
+ERROR_CHARS: Final = 100
+"""How much of an error a reason tells: what to do about it has been done when the step goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,8 @@ def decide_step(
         case "running":
             return Continue(record, not changes, "continued after a crash", changes)
         case "failed":
-            return Continue(record, not changes, f"continued after {record.error or 'an error'}", changes)
+            error = textwrap.shorten(record.error, ERROR_CHARS, placeholder=" …") or "an error"
+            return Continue(record, not changes, f"continued after {error}", changes)
         case "done":
             if options.rerun or options.always:
                 return Run(record.version + 1, "asked to run again" if options.rerun else "always runs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, assert_never
@@ -74,7 +74,8 @@ class Execution:
 class Runner:
     """Runs steps against one journal. Knows nothing of notebooks: who executes the body is the caller's affair.
 
-    ``lookup`` gives the variables of a namespace to ``step_key``; ``run`` is this process's run id.
+    ``lookup`` gives the variables of a namespace to ``step_key``; ``run`` is this process's run id. ``made`` is told
+    which variables a step has changed, now or when it ran, and what it depended on: they have that origin.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Runner:
         lease: Lease,
         run: str,
         lookup: Callable[[Namespace], Lookup],
+        made: Callable[[Namespace, Collection[str], StepKey], None] = lambda _space, _names, _key: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._journal = journal
@@ -94,13 +96,15 @@ class Runner:
         self._lease = lease
         self._run = run
         self._lookup = lookup
+        self._made = made
         self._clock = clock
         self._monotonic = time.monotonic
         self._started_s: dict[str, float] = {}
 
     def key(self, spec: StepSpec, space: Namespace) -> StepKey:
         """What the step's result depends on, now."""
-        return step_key(spec.body, self._lookup(space), spec.options, spec.base)
+        names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
+        return step_key(spec.body, self._lookup(space), spec.options, spec.base, names=names)
 
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
         """The step's inputs in a few words each, for people."""
@@ -177,6 +181,7 @@ class Runner:
         # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
         restore = self._snapshots.restore if spec.kind == "cell" else self._snapshots.restore_now
         restored = restore(space, record.manifest)
+        self._made(space, {*record.saved_names, *record.unsaved}, record.key)
         result = self._snapshots.result(space, restored.result) if record.left == "return" else None
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
@@ -256,6 +261,7 @@ class Runner:
         spec, options = execution.spec, execution.spec.options
         assert execution.before is not None
         capture = self._snapshots.capture(space, execution.before, keep=options.keep, drop=options.drop, result=result)
+        self._made(space, {*capture.saved, *capture.unsaved}, execution.scope.key)
         rows = dict(capture.rows)
         output_blob = ""
         if options.output and outputs:

@@ -14,10 +14,12 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
+
+import msgspec
 
 from resumable_nb import block, tools, track
 from resumable_nb import frame as frames
@@ -27,7 +29,7 @@ from resumable_nb.events import Bus, Event, Listener
 from resumable_nb.fingerprint import Lookup
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
-from resumable_nb.model import MISSING, Missing
+from resumable_nb.model import MISSING, Missing, StepKey, digest
 from resumable_nb.output import Recorder
 from resumable_nb.place import STORE_FOLDER, here, root, slug
 from resumable_nb.runner import Execution, Runner, StepSpec
@@ -109,7 +111,14 @@ class Session:
         self.counts: Counter[str] = Counter()
         self.saved_s = 0.0
         self.runner = Runner(
-            self.journal, self.snapshots, self.bus, lease=self.lease, run=self.run, lookup=self.lookup, clock=clock
+            self.journal,
+            self.snapshots,
+            self.bus,
+            lease=self.lease,
+            run=self.run,
+            lookup=self.lookup,
+            made=self._made,
+            clock=clock,
         )
         self._clock = clock
         self._lock = threading.RLock()
@@ -118,6 +127,11 @@ class Session:
 
     def lookup(self, space: Namespace) -> Lookup:
         return Variables(space, self.snapshots, self.provenance)
+
+    def _made(self, space: Namespace, names: Collection[str], key: StepKey) -> None:
+        """A value without content of its own counts by the step that changed it last, and by what went into that."""
+        if space is self.space:
+            self.provenance |= dict.fromkeys(names, digest(msgspec.json.encode(key)))
 
     def own(self) -> None:
         """Take the lease and open the task's record, unless that is done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import html
+import textwrap
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -134,7 +135,8 @@ class Task:
     def resolve(self, call: str, happened: bool, value: Any = None) -> CallRecord:
         """Settle an in-doubt call: it happened, with this result, or it did not, and may be made again.
 
-        ``call`` is the id that the ``InDoubt`` error names, or its first characters.
+        ``call`` is the id that the ``InDoubt`` error names, or its first eight or more characters. A result given is
+        final. Raises ``UsageError`` for a call that is not in doubt, ``TaskBusy`` while another kernel has the task.
         """
         self._parts.own()
         return resolve_call(self._parts.journal, call, happened, value)
@@ -191,11 +193,11 @@ class Task:
         width = max((len(record.id) for record in steps), default=0)
         lines += [
             f"  {record.id:<{width}}  {record.status:<7}  {clock_time(record.started_at)}  "
-            f"{duration(record.duration_s):>9}  {record.error or record.why}"[:118]
+            f"{duration(record.duration_s):>9}  {textwrap.shorten(record.error or record.why, 80, placeholder=' …')}"
             for record in steps
         ]
         lines += [
-            f"  in doubt: {call.tool} {call.id}: %resumable resolve {call.id} happened|not-happened"
+            f"  in doubt: {call.tool} {call.id}: %resumable resolve {call.id} not-happened|happened [JSON]"
             for call in doubtful
         ]
         return "\n".join(lines)

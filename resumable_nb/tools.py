@@ -73,8 +73,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Calla
     than that; a sync tool then runs in a thread, which goes on.
 
     Further: ``name=`` (default: the function's), ``secret=`` (parameters never shown or stored), ``compensate=`` (the
-    function that undoes a call). A parameter called ``idempotency_key`` is filled in, with the same key whenever the
-    same call is made again.
+    function that undoes a call: its name is recorded, nothing calls it yet). A parameter called ``idempotency_key`` is
+    filled in, with the same key whenever the same call is made again.
     """
     if function is None:
         check_options(options)

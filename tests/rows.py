@@ -39,6 +39,7 @@ class Seeds:
 
     def __init__(self, addresses: list[str], folder: Path) -> None:
         self.folder = folder
+        self._addresses = addresses
         self._makers = itertools.cycle([Kernels(address, folder) for address in addresses])
         self._last: Kernels | None = None
 
@@ -47,6 +48,11 @@ class Seeds:
         self.close()
         self._last = next(self._makers)
         return self._last()
+
+    def move(self, name: str) -> None:
+        """Move the folder of the notebook, between two kernels."""
+        self.folder = self.folder.rename(self.folder.with_name(name))
+        self._makers = itertools.cycle([Kernels(address, self.folder) for address in self._addresses])
 
     def close(self) -> None:
         if self._last is not None:
@@ -95,43 +101,3 @@ def run(kernel: Kernel, case: Row, done: int, steps: tuple[str, ...]) -> None:
 
 def restored(shown: Shown) -> bool:
     return any(each.startswith("✓ ") for each in shown.messages)
-
-
-@dataclass(frozen=True)
-class Change:
-    """Plain cells ``before`` a ``step``, and other ones in their place ``after``; files, and what they are later.
-
-    ``why`` is part of what the step says if it runs again; ``check`` holds afterwards.
-    """
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    step: str
-    why: str
-    check: str
-    files: Mapping[str, str]
-    new_files: Mapping[str, str]
-
-
-def change(
-    before: str,
-    after: str | None = None,
-    *,
-    use: str,
-    head: str = "",
-    options: str = "",
-    why: str = "",
-    gives: str = "",
-    files: Mapping[str, str] | None = None,
-    new_files: Mapping[str, str] | None = None,
-) -> Change:
-    """``use`` is the expression that the step binds to ``y``, and ``gives`` its value after the change."""
-    return Change(
-        (before,) if before else (),
-        ((before if after is None else after),) if before else (),
-        f"%%resumable a {options}\n{head}y = {use}",
-        why,
-        f"assert repr(y) == {gives!r}, y" if gives else "",
-        files or {},
-        new_files or {},
-    )

@@ -6,7 +6,10 @@ import functools
 import logging
 import pickle
 import sys
+import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -227,11 +230,42 @@ def test_recursion_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_digestible_stands_for_what_cannot_be_written() -> None:
     def make(data: list[int]) -> Any:
-        return {"gen": generator, "data": data}
+        return {"lock": lock, "data": data}
 
-    generator = iter(x for x in ())
+    lock = threading.Lock()
     first, again, other = (codec().digestible(make(data)).stream for data in ([1], [1], [2]))
     assert first == again != other
+
+
+def test_digestible_takes_what_is_used_up_for_changed(tmp_path: Path) -> None:
+    """Whether a generator went on, or a file was read, since the last look cannot be seen."""
+    with (tmp_path / "a").open("w") as file:
+        for each in (iter(x for x in ()), file):
+            first, again = (codec().digestible({"it": each}).stream for _ in range(2))
+            assert first != again
+
+
+def test_executor_that_was_shut_down_comes_back_shut_down() -> None:
+    """As every ``with ThreadPoolExecutor() as ex`` leaves one."""
+    with ThreadPoolExecutor(3, "w") as executor:
+        executor.submit(int).result()
+    back = round_trip(executor)
+    assert (type(back), back._max_workers, back._thread_name_prefix) == (ThreadPoolExecutor, 3, "w")
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        back.submit(int)
+
+
+@pytest.mark.parametrize("mode", ["r", "rb", "w", "a+", "r+b"])
+def test_closed_file_comes_back_closed(mode: str, tmp_path: Path) -> None:
+    """As every ``with open(…) as f`` leaves one; the file of that name is not touched."""
+    path = tmp_path / "a"
+    path.write_text("before")
+    with path.open(mode) as file:
+        pass
+    path.write_text("after")
+    back = round_trip(file)
+    assert (type(back), back.name, back.mode, back.closed) == (type(file), file.name, file.mode, True)
+    assert path.read_text() == "after"
 
 
 def test_values_travel_alone() -> None:

@@ -243,6 +243,38 @@ def test_upstream_that_gives_the_same_leaves_downstream_alone(kernels: Kernels) 
     assert kernel("y").value == "6"
 
 
+@pytest.mark.parametrize(
+    ("edited", "counts", "value"),
+    [({}, 4, "b"), ({0: "letters = ['x', 'y', 'z']"}, 8, "y"), ({2: "first = [next(it), next(it)]"}, 6, "c")],
+)
+def test_value_without_content_counts_by_what_changed_it(
+    kernels: Kernels, edited: dict[int, str], counts: int, value: str
+) -> None:
+    """An iterator is known by the step that went on with it last, and by what that step depended on."""
+    texts = ["letters = ['a', 'b', 'c']", "it = iter(letters)", "first = next(it)", "second = next(it)"]
+    cells = [step(text, f"s{n}") for n, text in enumerate(texts)]
+    kernels(COUNT, *cells)
+    kernel = kernels.again(COUNT, *[step(edited.get(n, text), f"s{n}") for n, text in enumerate(texts)])
+    assert kernel("second").value == repr(value)
+    assert counted(kernel.folder) == counts
+
+
+def test_value_that_a_plain_cell_loads_is_not_made_by_it(kernels: Kernels) -> None:
+    cells = [step("it = iter([1, 2])", "a"), "str(it)[:0]", step("first = next(it)", "b")]
+    kernels(COUNT, *cells)
+    kernel = kernels.again(COUNT, *cells)
+    assert counted(kernel.folder) == 2
+
+
+def test_generator_goes_on_where_it_was(kernels: Kernels) -> None:
+    """It cannot be saved: the steps that used it run again, and no other."""
+    cells = [step("g = (n for n in range(5))", "a"), step("first = next(g)", "b"), step("other = 1", "c")]
+    kernels(COUNT, *cells)
+    kernel = kernels.again(COUNT, *cells)
+    assert kernel("first, next(g)").value == "(0, 1)"
+    assert counted(kernel.folder) == 5
+
+
 def test_helper_edited(kernels: Kernels) -> None:
     kernel = kernels(COUNT)
     kernel("def helper(n):\n    return n + RATE\nRATE = 1", step("y = helper(1)"))

@@ -14,7 +14,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 def blocks() -> list[str]:
     """The code of the section that is meant to be pasted."""
-    section = README.read_text().split("## Twenty lines to paste")[1].split("\n## ")[0]
+    section = README.read_text().split("## Lines to paste")[1].split("\n## ")[0]
     return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
 
 

@@ -114,6 +114,16 @@ def test_input_that_the_step_changed_counts_before_and_after(new: Callable[[], K
     assert kernel.ran == [X]
 
 
+def test_code_that_may_look_up_any_name_depends_on_all_of_them(new: Callable[[], Kernel]) -> None:
+    kernel, text = new(), "y = eval('x')"
+    kernel.run(text)
+    kernel.run(text)
+    assert kernel.ran == [text]
+    kernel.variables["x"] = [5]
+    kernel.run(text)
+    assert kernel.variables["y"] == [5]
+
+
 def test_commit_that_fails_leaves_the_step_unfinished(
     new: Callable[[], Kernel], store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

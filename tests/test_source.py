@@ -486,7 +486,7 @@ EXPRESSIONS = st.recursive(
 
 
 @given(test=EXPRESSIONS, value=EXPRESSIONS, form=st.sampled_from(["if", "while"]), tail=EXPRESSIONS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_line_break_after_every_word_does_not_show(test: str, value: str, form: str, tail: str) -> None:
     """The compiler works by line where it shortens jumps; the form must not."""
     spread = [each.replace(" ", "\n").replace("(", "(\n").replace("[", "[\n") for each in (test, value, tail)]

@@ -778,6 +778,18 @@ def test_a_tool_may_move_from_the_notebook_to_a_module(bench: Bench, effect: Eff
     assert a_send("mail")() == 1
 
 
+def test_a_tool_of_the_notebook_and_one_of_a_module_do_not_answer_for_each_other(bench: Bench) -> None:
+    text = "def send(to): return __name__\nsend = tool(send)"
+    notebook, module = ({"__name__": name, "tool": tool} for name in ("__main__", "mail"))
+    exec(text, notebook)
+    exec(text, module)
+    assert notebook["send"](1) == "__main__"
+    with pytest.raises(UsageError, match="two tools are called 'send', in __main__ and in mail"):
+        module["send"](1)
+    notebook["send"] = module["send"]
+    assert module["send"](2) == "mail"
+
+
 def test_a_failed_call_inside_a_tool_is_made_again_with_it(bench: Bench, effect: Effect) -> None:
     """Not replayed, though other calls came later: it was never the step that handled it."""
 

@@ -14,6 +14,7 @@ _BLOCK_BYTES: Final = 1 << 20
 _COPY_BYTES: Final = 1 << 18
 _GROUP_BYTES: Final = 1 << 26
 _LINE_ROWS: Final = 8
+_LINE_BYTES: Final = 1 << 16
 
 
 def numpy_expander(kind: type) -> Expander | None:
@@ -44,9 +45,7 @@ def _array(value: Any, canon: Canonical) -> bytes | Node:
     np = sys.modules["numpy"]
     # A map of a file is its content: after a restore it is a plain array.
     plain = type(value) in (np.ndarray, np.memmap)
-    own = b"" if plain else _name(value)
-    # Byte order is layout: pickling may change it.
-    head = b"Na" + own + text(f"{value.dtype.newbyteorder('=')!r} {value.shape}")
+    head = _head(value, b"" if plain else _name(value))
     parts: list[object] = [] if plain else [vars(value)] if hasattr(value, "__dict__") else []
     bare = value.view(np.ndarray)
     if value.dtype.hasobject:
@@ -58,6 +57,40 @@ def _array(value: Any, canon: Canonical) -> bytes | Node:
         hasher.update(data)
     digest = b"#" + hasher.digest(length=16)
     return Node(b"Nd" + digest, parts) if parts else digest
+
+
+def _native(dtype: Any) -> Any:
+    """Byte order is layout: pickling may change it."""
+    try:
+        return dtype.newbyteorder("=")
+    except TypeError:  # strings of variable width have none
+        return dtype
+
+
+def _head(value: Any, kind: bytes = b"") -> bytes:
+    return b"Na" + kind + text(f"{_native(value.dtype)!r} {value.shape}")
+
+
+class Written:
+    """An array that was written already."""
+
+    __slots__ = ("chunk",)
+
+    def __init__(self, chunk: bytes) -> None:
+        self.chunk = chunk
+
+
+def columns_of(matrix: Any) -> list[Written]:
+    """Each column of a matrix in row order, as that column alone would be written; memory is read once for all."""
+    np = sys.modules["numpy"]
+    hashers = [blake3(_head(matrix[:, k])) for k in range(matrix.shape[1])]
+    step = max(1, min(_LINE_BYTES // matrix.itemsize, _GROUP_BYTES // (matrix.nbytes // len(matrix))))
+    for start in range(0, len(matrix), step):
+        block = _copy(np, matrix[start : start + step].T)
+        whole = _one_nan(np, block) if matrix.dtype.kind in "fc" else block
+        for hasher, line in zip(hashers, whole.reshape(len(hashers), -1).view(np.uint8), strict=True):
+            hasher.update(line.data)
+    return [Written(b"#" + each.digest(length=16)) for each in hashers]
 
 
 def _object_parts(value: Any) -> list[object]:

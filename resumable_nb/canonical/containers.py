@@ -13,6 +13,7 @@ _STRINGS: Final = frozenset({str})
 _ROWS: Final = frozenset({dict, tuple, list})
 _FEW_ROWS: Final = 16
 _MANY_COLUMNS: Final = 64
+_MANY_SHAPES: Final = 16
 _NESTED_TABLES: Final = 3
 _MANY_HEADS: Final = 1000
 
@@ -49,33 +50,43 @@ def _column(column: _Column, canon: Canonical) -> bytes | Node:
 
 
 def _table(head: bytes, rows: Sequence[Any], label: Label, level: int = 0) -> Node | None:
-    """Many dicts with the same keys, or many sequences of the same length, by columns: far fewer and longer pieces."""
+    """Many dicts with few different sets of keys, or many sequences of one length: by columns, which makes far fewer
+    and longer pieces."""
     if len(rows) < _FEW_ROWS or (kind := type(rows[0])) not in _ROWS or {*map(type, rows)} != {kind}:
         return None
+    if kind is dict:
+        return _dict_table(head, rows, label, level)
     width = len(rows[0])
     if not 0 < width <= _MANY_COLUMNS or {*map(len, rows)} != {width}:
         return None
-    keys: Sequence[Any] = range(width)
-    columns: list[Sequence[object]]
-    if kind is dict:
-        if not _STRINGS.issuperset(map(type, itertools.chain.from_iterable(rows))):
-            return None
-        keys = sorted(rows[0])
-        try:
-            columns = [list(map(operator.itemgetter(key), rows)) for key in keys]
-        except KeyError:
-            return None
-    else:
-        columns = list(map(list, zip(*rows, strict=True)))
-    return Node(
-        b"R" + head + kind.__name__.encode() + _key_head(keys),
-        [_Column(values, _beside(label, key), level + 1) for key, values in zip(keys, columns, strict=True)],
-    )
+    parts = [
+        _Column(list(values), _beside(label, key), level + 1) for key, values in enumerate(zip(*rows, strict=True))
+    ]
+    return Node(b"R" + head + (b"l" if kind is list else b"t") + count(width), parts)
 
 
-def _key_head(keys: Sequence[Any]) -> bytes:
-    chunk = Canonical.plain_keys(keys) if not isinstance(keys, range) else b""
-    return count(len(keys)) + chunk
+def _dict_table(head: bytes, rows: Sequence[dict[Any, Any]], label: Label, level: int) -> Node | None:
+    if not _STRINGS.issuperset(map(type, itertools.chain.from_iterable(rows))):
+        return None
+    shapes = list(map(tuple, rows))
+    met = {*shapes}
+    if len(met) > _MANY_SHAPES or max(map(len, met)) > _MANY_COLUMNS:
+        return None
+    kinds = sorted({tuple(sorted(shape)) for shape in met})
+    of_shape = {shape: kinds.index(tuple(sorted(shape))) for shape in met}
+    of_row = list(map(of_shape.__getitem__, shapes))
+    parts: list[object] = [of_row] if len(kinds) > 1 else []
+    for k, keys in enumerate(kinds):
+        chosen = rows if len(kinds) == 1 else [row for row, its in zip(rows, of_row, strict=True) if its == k]
+        own = label if len(kinds) == 1 else _nth(label, of_row, k)
+        parts += [_Column([row[key] for row in chosen], _beside(own, key), level + 1) for key in keys]
+    heads = b"".join(count(len(keys)) + Canonical.plain_keys(keys) for keys in kinds)
+    return Node(b"R" + head + b"d" + count(len(kinds)) + heads, parts)
+
+
+def _nth(label: Label, of_row: list[int], kind: int) -> Label:
+    """Labels for the rows of one kind."""
+    return lambda i: label([row for row, its in enumerate(of_row) if its == kind][i])
 
 
 def _beside(label: Label, key: object) -> Label:

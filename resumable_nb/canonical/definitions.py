@@ -34,8 +34,10 @@ class TypeName:
 
 def note_type(kind: type, canon: Canonical) -> None:
     """An object of this class was met: where it is the user's, its methods may be called."""
-    if id(kind) not in canon.types and canon.is_user(kind.__module__):
-        canon.types[id(kind)] = kind
+    if id(kind) not in canon.seen_types:
+        canon.seen_types.add(id(kind))
+        if canon.is_user(kind.__module__):
+            canon.types[id(kind)] = kind
 
 
 def wrapper_of(value: Any) -> Any:

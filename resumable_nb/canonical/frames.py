@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final
 
 from blake3 import blake3
 
+from resumable_nb.canonical.arrays import columns_of
 from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
+
+_FEW_COLUMNS: Final = 8
 
 
 def frame_expander(kind: type) -> Expander | None:
@@ -60,13 +63,31 @@ def _extras(value: Any) -> list[object]:
 def _frame(value: Any, canon: Canonical) -> bytes | Node:
     if canon.known is not None and (known := canon.known(value)) is not None:
         return b"K" + text(known)
-    columns = [_values(value.iloc[:, i]) for i in range(value.shape[1])]
+    columns = _columns(value)
     names = [str(name) for name in value.columns]
     return Node(
         b"Df" + _name(value) + count(len(columns)),
         [value.columns, value.index, *columns, *_extras(value)],
         lambda i: f"[{names[i - 2]!r}]" if 2 <= i < len(names) + 2 else "",
     )
+
+
+def _lies_together(column: Any) -> bool:
+    np = sys.modules["numpy"]
+    return not isinstance(column, np.ndarray) or bool(column.flags.contiguous)
+
+
+def _columns(value: Any) -> list[Any]:
+    np = sys.modules["numpy"]
+    columns = [_values(value.iloc[:, i]) for i in range(value.shape[1])]
+    kinds = {each.dtype for each in columns}
+    if len(columns) < _FEW_COLUMNS or not len(value) or _lies_together(columns[0]) or len(kinds) > 1:
+        return columns
+    matrix = value.to_numpy()  # no copy, where all of it is one block
+    plain = isinstance(matrix, np.ndarray) and matrix.dtype in kinds and matrix.dtype.kind in "biufc"
+    if not plain or not matrix.dtype.isnative or not np.may_share_memory(matrix, columns[0]):
+        return columns
+    return list(columns_of(matrix))
 
 
 def _series(value: Any, canon: Canonical) -> bytes | Node:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import collections
 import copyreg
+import datetime
+import decimal
 import enum
 import functools
 import io
@@ -12,6 +14,7 @@ import pathlib
 import re
 import threading
 import types
+import uuid
 import weakref
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
@@ -34,6 +37,7 @@ _PASSING: Final[tuple[type, ...]] = (
     weakref.ReferenceType,
     Future,
     asyncio.Future,
+    asyncio.AbstractEventLoop,
 )
 """What is alive in this process only."""
 
@@ -43,13 +47,24 @@ def object_expander(kind: type) -> Expander:
     for base, expander in _BY_BASE:
         if issubclass(kind, base):
             return expander
-    if issubclass(kind, _PASSING):
+    if kind in (io.StringIO, io.BytesIO):
+        return _buffer
+    if issubclass(kind, _PASSING) or _is_drawn(kind):
         return _passing
     if issubclass(kind, Iterator | AsyncIterator) and kind.__module__ in ("builtins", "itertools", "_csv"):
         return _passing
     if hasattr(kind, "__pydantic_fields__"):
         return _pydantic
     return _object
+
+
+def _weak_dict(value: Any, _canon: Canonical) -> Node:
+    return Node(_head(b"w", value), [dict(value.items())])
+
+
+def _is_drawn(kind: type) -> bool:
+    """A part of a matplotlib figure: drawing it, and saving it, changes its attributes."""
+    return any(each.__module__ == "matplotlib.artist" and each.__name__ == "Artist" for each in kind.__mro__)
 
 
 def _passing(_value: object, _canon: Canonical) -> bytes:
@@ -63,6 +78,11 @@ def _head(tag: bytes, value: object) -> bytes:
 # --- small types
 
 
+def _buffer(value: Any, _canon: Canonical) -> Node:
+    """A file in memory."""
+    return Node(_head(b"i", value), [] if value.closed else [value.getvalue(), value.tell()])
+
+
 def _complex(value: complex, _canon: Canonical) -> Node:
     return Node(b"y", [value.real, value.imag])
 
@@ -72,8 +92,33 @@ def _bytearray(value: bytearray, _canon: Canonical) -> bytes:
 
 
 def _memoryview(value: memoryview, _canon: Canonical) -> bytes:
+    try:
+        value.nbytes  # noqa: B018  # asked whether it was released
+    except ValueError:
+        raise NoContent("it was released") from None
     data = value.cast("B") if value.c_contiguous and value.nbytes else value.tobytes()
     return b"V" + text(f"{value.format} {value.shape}") + blake3(data).digest(length=16)
+
+
+def _moment(value: datetime.datetime | datetime.time, _canon: Canonical) -> bytes | Node:
+    head = _head(b"z", value) + text(value.replace(tzinfo=None).isoformat()) + count(value.fold)
+    return head if value.tzinfo is None else Node(head, [value.tzinfo])
+
+
+def _date(value: datetime.date, _canon: Canonical) -> bytes:
+    return b"zd" + count(value.toordinal())
+
+
+def _duration(value: datetime.timedelta, _canon: Canonical) -> bytes:
+    return b"zt" + text(f"{value.days} {value.seconds} {value.microseconds}")
+
+
+def _decimal(value: decimal.Decimal, _canon: Canonical) -> bytes:
+    return b"zn" + text(str(value))
+
+
+def _uuid(value: uuid.UUID, _canon: Canonical) -> bytes:
+    return b"zu" + value.bytes
 
 
 def _range(value: range, _canon: Canonical) -> Node:
@@ -218,10 +263,18 @@ _BY_BASE: Final[tuple[tuple[type, Expander], ...]] = (
     (types.ModuleType, _module),
     (set, _set_kind),
     (frozenset, _set_kind),
+    (weakref.WeakKeyDictionary, _weak_dict),
+    (weakref.WeakValueDictionary, _weak_dict),
 )
 
 SMALL: Final[dict[type, Expander]] = {
     complex: _complex,
+    datetime.datetime: _moment,
+    datetime.time: _moment,
+    datetime.date: _date,
+    datetime.timedelta: _duration,
+    decimal.Decimal: _decimal,
+    uuid.UUID: _uuid,
     bytearray: _bytearray,
     memoryview: _memoryview,
     range: _range,

@@ -33,7 +33,7 @@ _SCALARS: Final = frozenset({int, str, float, bool, type(None), bytes})
 _STRINGS: Final = frozenset({str})
 _ORDERED: Final = frozenset({int, str, float, bytes})
 _BIG: Final = 1 << 16
-_PATIENCE: Final = 1_000_000
+_PATIENCE: Final = 300_000
 _REVISIT: Final = 50
 _LONG_PATH: Final = 200
 
@@ -67,7 +67,7 @@ class _Frame:
 
     __slots__ = ("chunks", "depth", "hasher", "key", "low", "members", "next", "node")
 
-    def __init__(self, node: Node, key: int, depth: int, members: int) -> None:
+    def __init__(self, node: Node, key: int, depth: int, members: int, chunks: list[bytes], written: int) -> None:
         self.node = node
         self.key = key
         self.depth = depth
@@ -75,8 +75,8 @@ class _Frame:
         self.low = depth
         """The outermost open object that it leads back to."""
         self.members = members
-        self.next = 0
-        self.chunks: list[bytes] = []
+        self.chunks = chunks
+        self.next = written
         self.hasher: blake3 | None = None
 
 
@@ -93,6 +93,16 @@ def count(number: int) -> bytes:
 def shrink(chunk: bytes) -> bytes:
     """A self-delimiting chunk, or its digest."""
     return chunk if len(chunk) <= _INLINE else b"#" + blake3(chunk).digest(length=16)
+
+
+def _written(node: Node, chunks: list[bytes]) -> bytes:
+    """The chunk of a node, from those of its parts."""
+    if node.unordered:
+        chunks.sort()
+    body = node.head + b"".join(chunks)
+    if len(body) <= _INLINE:
+        return b"@" + len(body).to_bytes(2, "little") + body
+    return b"#" + blake3(body).digest(length=16)
 
 
 class Canonical:
@@ -114,6 +124,7 @@ class Canonical:
         self.is_user = is_user
         self.definitions: dict[int, Any] = {}
         self.types: dict[int, type] = {}
+        self.seen_types: set[int] = set()
         self.key_heads: dict[tuple[str, ...], tuple[list[str], bytes]] = {}
         """For keys of dicts as they were met: the keys in order, and the head that they make."""
         self._expand = expand
@@ -137,7 +148,7 @@ class Canonical:
 
     def chunk(self, value: object) -> bytes:
         """The chunk of one value. Raises ``NoContent``."""
-        self._stack = stack = [_Frame(Node(b"", [value]), 0, 0, 0)]
+        self._stack = stack = [_Frame(Node(b"", [value]), 0, 0, 0, [], 0)]
         while True:
             frame = stack[-1]
             child = self._go_on(frame)
@@ -151,26 +162,41 @@ class Canonical:
 
     def _go_on(self, frame: _Frame) -> _Frame | None:
         """Write parts until one of them is a node of its own."""
-        parts, chunks, unordered = frame.node.parts, frame.chunks, frame.node.unordered
-        i, end = frame.next, len(parts)
+        node, chunks = frame.node, frame.chunks
+        parts, end = node.parts, len(node.parts)
+        while True:
+            began = frame.next
+            frame.next = self._leaves(parts, began, chunks)
+            if len(chunks) > _FLUSH and not node.unordered:
+                self._flush(frame)
+            if frame.next == end:
+                return None
+            if frame.next - began == _FLUSH:
+                continue
+            part = parts[frame.next]
+            frame.next += 1
+            if node.unordered:
+                self._forget_siblings(frame)
+            made = self._node(part, frame)
+            if isinstance(made, _Frame):
+                return made
+            chunks.append(made)
+
+    def _leaves(self, parts: Sequence[object], i: int, chunks: list[bytes]) -> int:
+        """Write parts from the i-th on while they are leaves, and not too many; returns where it stopped."""
+        end = min(len(parts), i + _FLUSH)
+        plain, add = self.plain, chunks.append
         while i < end:
             part = parts[i]
-            i += 1
             kind = type(part)
-            chunk = _scalar(part) if kind in _SCALARS else self.plain(part, kind) if kind in _LEAVES else None
-            if chunk is None:
-                frame.next = i
-                if unordered:
-                    self._forget_siblings(frame)
-                made = self._node(part, frame)
-                if isinstance(made, _Frame):
-                    return made
-                chunk = made
-            chunks.append(chunk)
-            if len(chunks) > _FLUSH and not unordered:
-                self._flush(frame)
-        frame.next = i
-        return None
+            if kind in _SCALARS:
+                add(_scalar(part))
+            elif kind in _LEAVES and (chunk := plain(part, kind)) is not None:
+                add(chunk)
+            else:
+                return i
+            i += 1
+        return i
 
     def _flush(self, frame: _Frame) -> None:
         if frame.hasher is None:
@@ -194,11 +220,16 @@ class Canonical:
         if isinstance(made, bytes):
             chunk = self._memo[key] = shrink(made)
             return chunk
+        chunks: list[bytes] = []
+        stopped = self._leaves(made.parts, 0, chunks)
+        if stopped == len(made.parts):  # nothing but leaves: no way back to it
+            chunk = self._memo[key] = _written(made, chunks)
+            return chunk
         depth = len(self._component)
         self._open[key] = depth
         self._component.append(key)
         self._lenient += made.lenient
-        return _Frame(made, key, depth, len(self._members))
+        return _Frame(made, key, depth, len(self._members), chunks, stopped)
 
     def _try_expand(self, part: object) -> bytes | Node:
         try:
@@ -223,16 +254,11 @@ class Canonical:
         self._lenient -= node.lenient
         if node.unordered:
             self._forget_siblings(frame)
-            chunks.sort()
         if frame.hasher is not None:
             self._flush(frame)
             chunk = b"#" + frame.hasher.digest(length=16)
         else:
-            body = node.head + b"".join(chunks)
-            if len(body) <= _INLINE:
-                chunk = b"@" + len(body).to_bytes(2, "little") + body
-            else:
-                chunk = b"#" + blake3(body).digest(length=16)
+            chunk = _written(node, chunks)
         if frame.low < frame.depth:
             parent.low = min(parent.low, frame.low)  # part of a cycle that began further out
         else:

@@ -60,7 +60,7 @@ def resumable() -> None:
     """
 
 
-@resumable.command("run")
+@resumable.command("run", short_help="Run NOTEBOOK headless; when its kernel dies, go on.")
 @click.argument("notebook", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--restarts", default=10, show_default=True, type=click.IntRange(min=0), help="Kernel deaths to survive.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the executed notebook goes [NOTEBOOK itself].")
@@ -89,7 +89,7 @@ def run_command(notebook: Path, restarts: int, output: Path | None, cwd: Path | 
     return 0 if report.status == "completed" else 1
 
 
-@resumable.command()
+@resumable.command(short_help="Kill a notebook's kernel again and again.")
 @click.option("--seed", type=int, help="Chooses the instants of the kills [a new one each time, printed].")
 @click.option("--kills", default=5, show_default=True, type=click.IntRange(min=0, max=20), help="Kernels to kill.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Work in this new folder and leave it.")
@@ -106,7 +106,7 @@ def demo(seed: int | None, kills: int, keep: Path | None) -> int:
         return play.play(seed=seed, kills=kills, keep=keep)
 
 
-@resumable.command()
+@resumable.command(short_help="The tasks at PATH: how far they are.")
 @PATH
 @JSON
 def status(path: Path, as_json: bool) -> None:
@@ -133,7 +133,7 @@ def steps(path: Path, as_json: bool) -> None:
         _show(tables.plain(records) if as_json else tables.steps(records, session.journal.calls()))
 
 
-@resumable.command()
+@resumable.command(short_help="The tool calls of the task at PATH.")
 @PATH
 @JSON
 @click.option("--step", help="Only the calls of this step.")
@@ -146,7 +146,7 @@ def history(path: Path, as_json: bool, step: str | None) -> None:
         _show(tables.plain(records) if as_json else tables.history(records, task.in_doubt))
 
 
-@resumable.command()
+@resumable.command(short_help="Why STEP ran the last time.")
 @click.argument("step")
 @AT
 def why(step: str, path: Path) -> None:
@@ -155,7 +155,7 @@ def why(step: str, path: Path) -> None:
         click.echo(repr(task.why(step)))
 
 
-@resumable.command()
+@resumable.command(short_help="Say whether CALL, which is in doubt, happened.")
 @click.argument("call")
 @click.argument("outcome", type=click.Choice(["happened", "not-happened"]))
 @click.option("--value", help="The call's result, as JSON [null].")

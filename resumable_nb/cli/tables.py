@@ -17,7 +17,7 @@ from rich.text import Text
 
 from resumable_nb.model import CallRecord, StepRecord
 from resumable_nb.session import Session
-from resumable_nb.task import Task
+from resumable_nb.task import Task, duration
 
 if TYPE_CHECKING:  # nbformat takes its time to load, and only `run` and `demo` need it
     from resumable_nb.supervisor import Report
@@ -109,7 +109,7 @@ def history(records: Iterable[CallRecord], in_doubt: Callable[[CallRecord], bool
     result = table()
     result.add_column("call", no_wrap=True)
     result.add_column("step", overflow="fold", max_width=12)
-    result.add_column("tool and arguments", overflow="fold", min_width=26)
+    result.add_column("tool and arguments", overflow="fold", min_width=14)
     result.add_column("status", max_width=11)
     result.add_column("started", justify="right", no_wrap=True)
     result.add_column("took", justify="right", no_wrap=True)
@@ -125,7 +125,7 @@ def history(records: Iterable[CallRecord], in_doubt: Callable[[CallRecord], bool
             Text(f"{record.tool}({arguments})\n{record.error or record.doubt}".strip()),
             shown,
             moment(record.started_at),
-            seconds(None if record.ended_at is None else record.ended_at - record.started_at),
+            seconds(record.duration_s),
         )
     return result
 
@@ -155,14 +155,7 @@ def moment(at: float | None) -> str:
 
 
 def seconds(duration_s: float | None) -> str:
-    if duration_s is None:
-        return ""
-    if duration_s < 1:
-        return f"{duration_s * 1000:.0f} ms"
-    if duration_s < 60:
-        return f"{duration_s:.1f} s"
-    minutes, rest = divmod(round(duration_s), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
+    return "" if duration_s is None else duration(duration_s)
 
 
 def size(size_bytes: int) -> str:

@@ -25,7 +25,7 @@ _ATOMS: Final = (type(None), bool, int, float, complex, str, bytes, type(...), t
 _NOT_BEHAVIOUR: Final = frozenset(
     {"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"}
     | {"__abstractmethods__", "__parameters__", "__orig_bases__", "__annotate__", "__annotate_func__"}
-    | {"__annotations_cache__", "__match_args__", "__dataclass_params__", "_abc_impl"}
+    | {"__annotations_cache__", "__match_args__", "__dataclass_params__", "_abc_impl", "__slotnames__"}
 )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copyreg
+import io
+import itertools
 import pickle
 import sys
 import types
@@ -18,7 +20,12 @@ FINDABLE: Final = 1_000_000
 """How many objects are looked at in search of a path."""
 
 
-def opaque(kind: str, identity: int) -> None:
+_USED_UP: Final = (types.GeneratorType, types.AsyncGeneratorType, io.IOBase)
+"""Objects that change with each use."""
+_LOOKS: Final = itertools.count(1)
+
+
+def opaque(kind: str, identity: int, look: int) -> None:
     """What stands in a stream for an object that cannot be written. Such a stream is compared, never read."""
 
 
@@ -43,7 +50,9 @@ class Probe(Encoder):
             raise
         except Exception as error:
             self.offenders.append((thing, error))
-            return opaque, (kind.__qualname__, id(thing))
+            # A generator goes on and a file's position moves, and nothing shows it: no two looks are the same.
+            look = next(_LOOKS) if isinstance(thing, _USED_UP) else 0
+            return opaque, (kind.__qualname__, id(thing), look)
         return reduced
 
 

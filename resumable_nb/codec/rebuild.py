@@ -12,6 +12,7 @@ import gc
 import importlib
 import io
 import linecache
+import os
 import pickle
 import types
 import weakref
@@ -183,6 +184,22 @@ def make_view(mapping: Any, method: str) -> Any:
 
 def make_weak(kind: str, items: dict[Any, Any]) -> Any:
     return getattr(weakref, kind)(items)
+
+
+def make_closed(name: str, mode: str, encoding: str | None) -> Any:
+    """A file that was closed. Nothing is opened under its name, which may mean another file by now."""
+    with open(name, mode, encoding=encoding, opener=lambda *_: os.open(os.devnull, os.O_RDWR)) as file:
+        pass
+    return file
+
+
+def make_shut_down(workers: int, prefix: str) -> Any:
+    """An executor that takes no more work."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    executor = ThreadPoolExecutor(workers, prefix)
+    executor.shutdown()
+    return executor
 
 
 def make_memory(buffer: Any) -> Any:

@@ -33,6 +33,9 @@ _SENTINELS: Final[dict[type, str]] = {
     if (found := getattr(dataclasses, name, None)) is not None
 }
 
+_FILES: Final = (io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
+"""What ``open`` returns. Closed, they are left behind by every ``with open(…) as f``."""
+
 
 def _code(code: types.CodeType) -> Reduced:
     make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
@@ -44,7 +47,18 @@ def _file(file: Any) -> Reduced:
     for name in ("stdout", "stderr", "stdin"):
         if file is getattr(sys, name):
             return getattr, (sys, name)
+    if type(file) in _FILES and file.closed:
+        path = getattr(file, "name", None)
+        encoding = file.encoding if isinstance(file, io.TextIOBase) else None
+        return rebuild.make_closed, (path if isinstance(path, str) else "", getattr(file, "mode", "r"), encoding)
     raise pickle.PicklingError(f"cannot pickle open file {getattr(file, 'name', file)!r}")
+
+
+def _executor(executor: Any) -> Reduced:
+    """Shut down, as every ``with ThreadPoolExecutor() as ex`` leaves one."""
+    if not executor._shutdown:
+        return NotImplemented
+    return rebuild.make_shut_down, (executor._max_workers, executor._thread_name_prefix)
 
 
 def _memoryview(_view: memoryview) -> Reduced:
@@ -64,6 +78,10 @@ def _cached_property(found: functools.cached_property[Any]) -> Reduced:
 
 def _dict_view(view: Any) -> Reduced:
     return rebuild.make_view, (gc.get_referents(view)[0], _VIEWS[type(view)])
+
+
+def _proxy(proxy: types.MappingProxyType[Any, Any]) -> Reduced:
+    return types.MappingProxyType, (gc.get_referents(proxy)[0],)
 
 
 def _weak_dict(found: Any) -> Reduced:
@@ -99,6 +117,7 @@ def _arrow(array: Any) -> Reduced:
 _EXACT: Final[dict[type, Reduce]] = {
     types.CodeType: _code,
     memoryview: _memoryview,
+    types.MappingProxyType: _proxy,
     functools.cached_property: _cached_property,
     weakref.WeakKeyDictionary: _weak_dict,
     weakref.WeakValueDictionary: _weak_dict,
@@ -116,6 +135,8 @@ def special(kind: type) -> Reduce | None:
         return None if any(map(_reduces_itself, kind.__mro__)) else _file
     if kind.__module__ == "itertools" and hasattr(kind, "__reduce__"):
         return _iterator
+    if (kind.__module__, kind.__name__) == ("concurrent.futures.thread", "ThreadPoolExecutor"):
+        return _executor
     if kind.__name__ == "RandomState" and "mtrand" in str(kind.__module__):
         return _random_state
     arrow = sys.modules.get("pyarrow")

@@ -221,8 +221,8 @@ class Reach:
                     self._module(each, use, whole=what.bound in use.bare)
             return
         names: Iterable[str] = what.names
-        if "*" in what.names:
-            names = use.globals & frozenset(getattr(module, "__all__", vars(module)))
+        if "*" in what.names:  # it leaves all of them behind, for the cells that follow
+            names = frozenset(getattr(module, "__all__", [each for each in vars(module) if not each.startswith("_")]))
         for each_name in sorted(names):
             if each_name not in vars(module):
                 _load(f"{name}.{each_name}")

@@ -97,8 +97,12 @@ class Hooks:
             self.cell.body = analyse(rewrite.body_of(tree), transform=self.shell.transform_cell)
             tree = rewrite.CellRewriter(f"{_SESSION}.cell_pending()", self.shell.ast_node_interactivity).rewrite(tree)
         else:
+            pending = session.current().snapshots.pending() if session.is_open() else frozenset()
             try:
                 bring_back(analyse(tree, transform=self.shell.transform_cell), self._results)
+                if self.cell is not None:  # what is loaded for a cell is not made by it
+                    names = pending & self.shell.user_ns.keys()
+                    self.cell.before |= {name: id(self.shell.user_ns[name]) for name in names}
             except ResumableError as error:
                 session.set_problem(error)
                 return rewrite.raising(tree, f"{_SESSION}.raise_problem()")
@@ -137,7 +141,8 @@ class Hooks:
         self._cells.pop()
         outputs = cell.recorder.stop() if cell.recorder is not None else []
         session.set_cell(self.cell.execution if self.cell is not None else None)
-        self._trace_origins(cell)  # first: what the step has bound counts in what it commits
+        if cell.execution is None or result is None or not result.success:  # a step that is done says what it made
+            self._trace_origins(cell)
         if cell.execution is not None:
             try:
                 self._leave(cell.execution, result, outputs)

@@ -23,7 +23,7 @@ COMMANDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "resolve": [
         (("call",), {}),
         (("outcome",), {"choices": ["happened", "not-happened"]}),
-        (("value",), {"nargs": "*"}),
+        (("value",), {"nargs": "*", "default": ()}),
     ],
     "complete": [],
     "forget": [(("--yes",), {"action": "store_true"})],

@@ -77,13 +77,21 @@ def cell_options(line: str) -> tuple[str, StepOptions]:
     )
 
 
+def _shown(name: str, how: dict[str, Any]) -> str:
+    """An argument in a usage line: ``STEP``, ``happened|not-happened``, ``[VALUE]``, ``[--version N]``."""
+    if name.startswith("-"):
+        return f"[{name}]" if how.get("action") == "store_true" else f"[{name} {name.lstrip('-').upper()}]"
+    word = "|".join(how.get("choices", ())) or name.upper()
+    return f"[{word}]" if how.get("nargs") == "*" else word
+
+
 def line_parser(commands: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]]) -> Parser:
     """A parser with one subcommand for each entry, and its arguments as ``add_argument`` takes them."""
     usage = f"%resumable [{' | '.join(commands)}] …"
     parser = Parser(prog="%resumable", usage=usage, add_help=False)
     inner = parser.add_subparsers(dest="command")
     for command, arguments in commands.items():
-        shape = " ".join(names[0].upper() if not names[0].startswith("-") else names[0] for names, _ in arguments)
+        shape = " ".join(_shown(names[0], how) for names, how in arguments)
         sub = inner.add_parser(
             command, prog=f"%resumable {command}", usage=f"%resumable {command} {shape}", add_help=False
         )

@@ -68,11 +68,6 @@ def misplaced(text: str) -> str | None:
     return f"%%resumable must be the first line of the cell: put it above %%{stack[0]}"
 
 
-def is_marked(text: str) -> bool:
-    """Whether the cell with this raw text is a step."""
-    return next((head(line.lstrip()) is not None for line in text.splitlines() if line.strip()), False)
-
-
 def _first(lines: Sequence[str], start: int) -> int:
     """Index of the first line with something in it, from ``start`` on."""
     return next((i for i in range(start, len(lines)) if lines[i].strip()), len(lines))

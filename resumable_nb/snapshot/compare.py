@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from resumable_nb.model import RESULT
 from resumable_nb.snapshot.space import Before
 
 Digest = Callable[[Survey, Mapping[str, Any]], str]
+Reference = Callable[[object], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,39 @@ def watch_group(before: Before, survey: Survey, group: frozenset[str], digest: D
     before.groups |= dict.fromkeys(group, (group, mark))
     if len(group) > 1:
         before.alone |= {name: digest(survey, {name: value}) for name, value in values.items()}
+
+
+def references(survey: Survey, names: Iterable[str], reference: Reference) -> dict[int, tuple[Any, Any]]:
+    """The functions and classes that variables hold, by ``id()``, each with how streams name it."""
+    found = {key: each for name in names if name in survey.holdings for key, each in _definitions(survey, name)}
+    return {key: (each, reference(each)) for key, each in found.items()}
+
+
+def holders(before: Before, survey: Survey, reference: Reference) -> frozenset[str]:
+    """Variables that hold a function or class which streams name otherwise now: it was patched, or its name taken.
+
+    What was saved of them leads to the definition as it was.
+    """
+    altered = [each for each, earlier in before.definitions.values() if reference(each) != earlier]
+    if not altered:
+        return frozenset()
+    return frozenset(
+        name
+        for name in survey.holdings
+        if name != RESULT and any(_builds_on(each, altered) for _, each in _definitions(survey, name))
+    )
+
+
+def _definitions(survey: Survey, name: str) -> Iterable[tuple[int, Any]]:
+    return survey.holdings[name].definitions.items()
+
+
+def _builds_on(thing: Any, altered: list[Any]) -> bool:
+    if isinstance(thing, type):
+        family = (*thing.__mro__, type(thing))
+        return any(each is kind for each in altered for kind in family)
+    # What else a function says of others is in its closure, or under its cache.
+    return any(each is thing for each in altered) or getattr(thing, "__closure__", thing) is not None
 
 
 def difference(

@@ -66,6 +66,8 @@ class Snapshots:
             modules=frozenset(sys.modules),
         )
         compare.watch(before, survey, self._digest(space))
+        named = before.reached | body.writes
+        before.definitions = compare.references(survey, named, self._codec(space).definitions.reference)
         self._open.add(before)
         return before
 
@@ -87,7 +89,8 @@ class Snapshots:
             values = variables if result is MISSING else {**variables, RESULT: result}
             survey = self._survey(space, values)
             found = compare.difference(before, variables, survey, self._digest(space), self._pending.names())
-            wanted = (found.changed | found.perhaps) - set(drop)
+            changed = found.changed | compare.holders(before, survey, self._codec(space).definitions.reference)
+            wanted = (changed | found.perhaps) - set(drop)
             if keep is not None:
                 wanted &= set(keep)
             seeds = wanted if result is MISSING else wanted | {RESULT}
@@ -96,8 +99,8 @@ class Snapshots:
                 values,
                 survey,
                 seeds,
-                changed=found.changed,
-                perhaps=found.perhaps,
+                changed=changed,
+                perhaps=found.perhaps - changed,
                 deleted=found.deleted,
                 random=randomness.changed(before.random, randomness.random_state()),
                 modules=imports.submodules(before.body, variables, before.modules),

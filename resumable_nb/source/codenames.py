@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from resumable_nb.source import quoted
 from resumable_nb.source.scope import Import
 
 _GLOBAL: Final = frozenset(
@@ -40,6 +41,8 @@ def names_of(code: types.CodeType) -> Names:
     bare: set[str] = set()
     imports: set[Import] = set()
     for each in _codes(code):
+        names |= quoted.in_code(each)
+        bare |= quoted.in_code(each)
         steps = [i for i in dis.get_instructions(each) if i.opname not in _NOTHING]
         for k, i in enumerate(steps):
             if i.opname in _GLOBAL:

@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from resumable_nb.source import quoted
 from resumable_nb.source.magic import magic_call
 from resumable_nb.source.scope import (
     Comprehension,
@@ -129,6 +130,8 @@ class Flow(Scope, ast.NodeVisitor):
             self.found.dynamic |= self.kind != "function"
         if (magic := magic_call(node, self.transform)) is None:
             self.generic_visit(node)
+            for name in sorted(quoted.in_call(node)):
+                self.load(name)
             return
         self.found.dynamic |= magic.dynamic
         self.block(magic.code)

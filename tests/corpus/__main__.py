@@ -24,7 +24,10 @@ def main(arguments: list[str]) -> int:
         parser.error(f"{options.folder}: there is no notebook")
 
     def judge(path: Path) -> Verdict:
-        return asyncio.run(sweep(path, seed=options.seed, kills=options.kills))
+        try:
+            return asyncio.run(sweep(path, seed=options.seed, kills=options.kills))
+        except Exception as error:  # the other notebooks are judged all the same
+            return Verdict(path.name, [f"{type(error).__name__}: {error}"])
 
     verdicts = []
     with ThreadPoolExecutor(options.jobs) as pool:

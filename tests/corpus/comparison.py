@@ -11,6 +11,9 @@ ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 PROGRESS = re.compile(r"(\d+/\d+) · .*")
 """How long a loop took, and from where it went on."""
 
+OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
+"""Start of a line that a progress line writes over. nbclient drops it or not, as the messages come."""
+
 Piece = tuple[str, str]
 """Where in the output (``stdout``, ``display_data image/png``), and a line of it."""
 
@@ -70,6 +73,7 @@ def _pieces(outputs: list[Any]) -> Iterator[Piece]:
 
 def _lines(texts: dict[str, str]) -> Iterator[Piece]:
     for where, text in sorted(texts.items()):
+        text = OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
         for line in PROGRESS.sub(r"\1", ADDRESS.sub("0x…", text)).split("\n"):
             yield where, line
 
@@ -85,13 +89,11 @@ def variable_differences(plain: dict[str, str], again: dict[str, str], resumed: 
 
 
 def out_of_scope(notebook: Any) -> set[str]:
-    """Names of results that show the task's own history, and of variables that ``--keep`` and ``--drop`` leave out."""
+    """Names of variables that ``--keep`` and ``--drop`` leave out."""
     names: set[str] = set()
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
-        if looks_at_us(cell.source):
-            names |= {f"Out[{cell.execution_count}]", "_"}
         if re.match(r"%%resumable.* --(keep|drop) ", cell.source):
             names |= set(re.findall(r"^(\w+) = ", cell.source, re.MULTILINE)) - set(cell.source.split("\n")[0].split())
     return names | {f"{name} is" for name in names}

@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 ATOMS = (
@@ -45,10 +46,11 @@ def watch(log: str, point: str, step: str) -> None:
 
 
 def report(shell: Any, path: str) -> None:
-    """Write a digest of each of the user's variables and results, and which of them are one object."""
-    variables = {name: value for name, value in shell.user_ns.items() if _is_users(shell, name, value)}
-    results = {f"Out[{count}]": value for count, value in shell.user_ns["_oh"].items()}
-    values = {**variables, **results, "_": shell.user_ns.get("_")}
+    """Write a digest of each of the user's variables, and which of them are one object.
+
+    Not of ``Out``: what a cell uses of that shows in its output.
+    """
+    values = {name: value for name, value in shell.user_ns.items() if _is_users(shell, name, value)}
     found = {name: _digest(value) for name, value in values.items()}
     same: dict[int, list[str]] = {}
     for name, value in values.items():
@@ -58,8 +60,7 @@ def report(shell: Any, path: str) -> None:
         found.update({f"{name} is": ", ".join(sorted(names)) for name in names})
     found.update(_memory(values))
     found["random state"] = _random()
-    with open(path, "w") as file:
-        json.dump(found, file)
+    Path(path).write_text(json.dumps(found))
 
 
 def _is_users(shell: Any, name: str, value: Any) -> bool:

@@ -8,7 +8,7 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,21 +91,21 @@ async def _resume(
         ]
         found += variable_differences(*variables)
         verdict.differences += [f"{end}: {each}" for each in found]
-    again = list(ran_again(place.log))
+    again = list(ran_again(place.log, always={f"cell_{index}" for index in cells if _is_always(notebook.cells[index])}))
     verdict.replayed = sum("replay" in why for _, why in again)
     verdict.differences += [f"{step} ran again: {why}" for step, why in again if "replay" not in why]
     if verdict.differences:
         verdict.differences.append("kills: " + ", ".join(map(str, verdict.kills)))
 
 
-def ran_again(log: Path) -> Iterator[tuple[str, str]]:
-    """Steps that began when they were finished already, and why."""
+def ran_again(log: Path, *, always: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Steps that began when they were finished already, and why. ``always``: those that are to."""
     finished = set()
     for line in log.read_text().splitlines():
         kind, step, why = json.loads(line)
         if kind == "step.committed":
             finished.add(step)
-        elif kind == "step.begun" and step in finished:
+        elif kind == "step.begun" and step in finished and step not in always:
             yield step, why
 
 
@@ -135,6 +135,10 @@ def _end_processes(root: Path) -> None:
                 process.kill()
 
 
+def _is_always(cell: Any) -> bool:
+    return "always" in cell.metadata.get("tags", [])
+
+
 def _cleared(notebook: Any) -> Any:
     notebook = copy.deepcopy(notebook)
     for cell in notebook.cells:
@@ -149,5 +153,6 @@ def _stepped(notebook: Any) -> Any:
     for index, cell in enumerate(notebook.cells):
         text = cell.source.strip()
         if cell.cell_type == "code" and text and not text.startswith("%%") and text != LOAD and not looks_at_us(text):
-            cell.source = f"%%resumable cell_{index}\n{cell.source}"
+            always = " --always" if _is_always(cell) else ""
+            cell.source = f"%%resumable cell_{index}{always}\n{cell.source}"
     return notebook

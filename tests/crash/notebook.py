@@ -1,7 +1,7 @@
 """A notebook that uses everything: its cells, and a process that runs them all and may die on the way.
 
 ``python notebook.py FOLDER [POINT N exit|kill]``: Run All in a real IPython shell; the N-th time that POINT is passed
-the process dies. The variables at the end go to ``final.json``, effects to ``ledger.jsonl``, counts of the commit points
+the process dies. The variables at the end go to ``final.json``, effects to ``ledger.jsonl``, counts of commit points
 to ``points.json``. The ledger is written with fsync by the tools themselves, and read by the tests alone.
 """
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.rows import Row, Seeds, prove, row
 
+pytestmark = pytest.mark.kernel
+
 HELPERS = {
     "helpers_of_mine.py": "RATE = 2\ndef clean(n):\n    return n * RATE\nseen = []\n",
     "package_of_mine/__init__.py": "",
@@ -32,7 +34,7 @@ NAMES: dict[str, Row] = {
         "del handle\nif (late := 3):\n    first, *rest = 'abc'\nmatch {'k': [1, 2]}:\n    case {'k': [low, high], **others}:\n        pass\n"
         "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    text = str(error)\nkind: int = 4",
         check="assert (n, size, late, first, rest, low, high, others, text, kind) == (2, 1, 3, 'a', ['b', 'c'], 1, 2, {}, 'division by zero', 4)\n"
-        "assert system.sep == '/' and circle > 3 and 'error' not in globals() and __annotations__['kind'] is int",
+        "assert system.sep == '/' and circle > 3 and 'error' not in globals()",
     ),
     "bound through globals": row("globals()['a'] = 1", check="assert a == 1"),
     "bound through a global statement": row("def make():\n    global a\n    a = [1]\nmake()", "make()\na.append(2)", check="assert a == [1, 2]"),
@@ -50,7 +52,7 @@ IMPORTS: dict[str, Row] = {
     "star of numpy": row("from numpy import *", "a = arange(3)", check="assert a.sum() == 3 and cos(0) == 1 and sum is __import__('numpy').sum"),
     "function": row("from os.path import join", check="assert join('a', 'b') == 'a/b'"),
     "method of a hidden instance": row("from random import random, seed", check="seed(1); a = random()\nimport random as r\nr.seed(1)\nassert a == r.random()"),
-    "value": row("from math import pi\nfrom sys import argv, modules", check="import sys\nassert argv is sys.argv and modules is sys.modules"),
+    "value": row("from math import pi", "a = pi", check="import math\nassert a == pi == math.pi"),
     "helper module": row("import helpers_of_mine as h", "a = h.clean(3)", check="assert a == 6 and h.RATE == 2", files=HELPERS),
     "function of a helper module": row("from helpers_of_mine import clean", "a = clean(3)", check="import helpers_of_mine as h\nassert a == 6 and clean is h.clean", files=HELPERS),
     "relative imports of a helper module": row("import package_of_mine.inner as inner", "a = inner.twice(3)", check="assert a == 16 and inner.deeper.BASE == 10", files=HELPERS),

@@ -1,0 +1,85 @@
+"""The corpus is sound, and a sample of its notebooks is killed and compared; ``python -m tests.corpus`` takes all."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from tests.corpus.comparison import output_differences, variable_differences
+from tests.corpus.sweep import ran_again, sweep
+
+NOTEBOOKS = sorted((Path(__file__).parent / "notebooks").glob("*.ipynb"))
+SEED = 4
+SAMPLE = random.Random(SEED).sample(NOTEBOOKS, 8)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(NOTEBOOKS) >= 25
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_valid_and_has_no_outputs(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+    assert [cell.id for cell in notebook.cells if cell.get("outputs")] == []
+
+
+@pytest.mark.kernel
+@pytest.mark.sweep
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: path.stem)
+async def test_killed_notebook_shows_and_leaves_what_it_always_does(path: Path) -> None:
+    verdict = await sweep(path, seed=SEED, kills=2)
+    assert not verdict.differences, str(verdict)
+    assert verdict.cells
+    assert len(verdict.kills) == 2
+
+
+def notebook(*texts: str) -> nbformat.NotebookNode:
+    """One cell for each text, that prints it."""
+    return new_notebook(
+        cells=[new_code_cell(outputs=[new_output("stream", name="stdout", text=text)]) for text in texts]
+    )
+
+
+def test_comparison_sees_other_missing_and_new_output() -> None:
+    plain = notebook("a\nb", "c")
+    assert output_differences(plain, plain, plain) == []
+    assert output_differences(plain, plain, notebook("a\nb", "d")) == ["output of [1]: stdout 'c' became stdout 'd'"]
+    assert output_differences(plain, plain, notebook("a", "c")) == ["output of [0]: stdout 'b' is missing"]
+    assert output_differences(plain, plain, notebook("a\nb", "c\nd")) == ["output of [1]: stdout 'd' is new"]
+
+
+def test_comparison_leaves_out_what_two_plain_runs_show_differently() -> None:
+    assert output_differences(notebook("at 1\nb"), notebook("at 2\nb"), notebook("at 3\nb")) == []
+    assert output_differences(notebook("at 1\nb"), notebook("at 2\nb"), notebook("at 3\nc")) != []
+    assert (
+        output_differences(notebook("at 0x7f00aa11bb22"), notebook("at 0x7f00aa11bb22"), notebook("at 0xabcdef0")) == []
+    )
+
+
+def test_comparison_sees_other_missing_and_new_variables() -> None:
+    plain = {"a": "1", "b": "2"}
+    assert variable_differences(plain, plain, plain) == []
+    assert variable_differences(plain, {"a": "other", "b": "2"}, {"a": "third", "b": "2"}) == []
+    for resumed in ({"a": "1"}, {"a": "1", "b": "3"}, {**plain, "c": "4"}):
+        assert len(variable_differences(plain, plain, resumed)) == 1
+
+
+def test_finished_step_that_begins_again_is_seen(tmp_path: Path) -> None:
+    events = [
+        ["step.begun", "a", "first run"],
+        ["step.begun", "a", "continued after a crash"],
+        ["step.committed", "a", ""],
+        ["step.begun", "a", "input x changed"],
+    ]
+    log = tmp_path / "log"
+    log.write_text("\n".join(map(json.dumps, events)))
+    assert list(ran_again(log)) == [("a", "input x changed")]
+    assert list(ran_again(log, always={"a"})) == []

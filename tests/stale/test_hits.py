@@ -1,0 +1,133 @@
+"""What does not matter is no reason to run again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rows import Seeds, restored
+from tests.stale.tables import Answer, Change, ask_all, change
+
+pytestmark = pytest.mark.kernel
+
+NP, PD = "import numpy as np\n", "import pandas as pd\n"
+
+CODE: dict[str, Change] = {
+    "comments, blank lines and formatting of a helper": change("def f(a,b): return a+b", "# why\n\ndef f( a, b ):\n    # how\n\n    return (a\n        + b)", use="f(1, 1)"),
+    "quotes and number forms": change("def f(): return ('a', 1000, 16)", 'def f(): return ("a", 1_000, 0x10)', use="f()"),
+    "helper below another": change("def f(): return 1\ndef g(): return 2", "def g(): return 2\ndef f(): return 1", use="f() + g()"),
+    "helper that is not reached": change("def f(): return 1\ndef g(): return 2", "def f(): return 1\ndef g(): return 3", use="f()"),
+    "global that is not reached": change("def f(): return 1\nK = 1", "def f(): return 1\nK = 2", use="f()"),
+    "class defined again": change("class A:\n    def f(self): return 1\na = A()", "class A:\n    def f(self): return 1\nclass A:\n    # a comment\n    def f(self): return 1\na = A()", use="a.f()"),
+    "decorated and cached function defined again": change("import functools\n@functools.lru_cache\ndef f(n): return n\nf(1)", "import functools\n@functools.lru_cache\ndef f(n): return n", use="f(2)"),
+    "sets in code": change("def f(n): return n in {'a', 'b', 'c', 'd'}", use="f('a')"),
+    "lambda on another line": change("d = {'f': lambda n: n + 1}", "d = {\n    # first\n    'f': lambda n: n + 1\n}", use="d['f'](1)"),
+    "dataclass, enum and namedtuple defined again": change("import dataclasses, enum, collections\n@dataclasses.dataclass\nclass D:\n    x: int = 1\nclass E(enum.Enum):\n    A = {'k'}\nN = collections.namedtuple('N', 'a b')\nx = [D(), E.A, N(1, 2)]", use="x[0].x"),
+    "closure made again": change("def make(n):\n    def f(): return n\n    return f\nf = make({'a', 'b'})", use="f()"),
+    "bound method, partial and object made again": change("import functools\nclass A:\n    def get(self): return 1\na = A()\nfs = [a.get, functools.partial(max, 1), str.upper, len]", use="fs[0]()"),
+    "alias of an import": change("import math\nimport math as m", use="m.floor(math.pi)"),
+}  # fmt: skip
+
+VALUES: dict[str, Change] = {
+    "order of a set": change("x = {str(n) for n in range(50)}", "x = {str(n) for n in reversed(range(50))}", use="len(x)"),
+    "order of a frozenset in a tuple": change("x = ({'a', 'b', 'c'}, frozenset('xyz'))", "x = ({'c', 'b', 'a'}, frozenset('zyx'))", use="len(x)"),
+    "set of tuples and enums": change("import enum\nclass E(enum.Enum):\n    A = 1\n    B = 2\nx = {(E.A, 'a'), (E.B, 'b'), (None, 1.5)}", use="len(x)"),
+    "order of a dict": change("x = {'a': 1, 'b': 2}", "x = {'b': 2, 'a': 1}", use="len(x)"),
+    "set as a key of a dict": change("x = {frozenset('abc'): 1, frozenset('xyz'): 2}", "x = {frozenset('zyx'): 2, frozenset('cba'): 1}", use="len(x)"),
+    "interned and made texts": change("x = ['ab', 'ab']", "x = [''.join(['a', 'b']), 'AB'.lower()]", use="len(x)"),
+    "shared and equal parts": change("a = [1]\nx = [a, a]", "x = [[1], [1]]", use="len(x)"),
+    "NaNs": change("x = [float('nan')]", "import struct\nx = [struct.unpack('d', struct.pack('Q', 0x7FF8000000000123))[0]]", use="len(x)"),
+    "NaNs in an array": change(NP + "x = np.array([np.nan, 1])", NP + "x = np.array([0x7FF8000000000123, 0x3FF0000000000000], 'u8').view('f8')", use="x[1]"),
+    "array in Fortran order": change(NP + "x = np.arange(6.0).reshape(2, 3)", NP + "x = np.asfortranarray(np.arange(6.0).reshape(2, 3))", use="x.sum()"),
+    "view of an array": change(NP + "x = np.arange(5.0)", NP + "x = np.arange(10.0)[:5]", use="x.sum()"),
+    "array with a step": change(NP + "x = np.arange(50_000)", NP + "x = np.repeat(np.arange(50_000), 2)[::2]", use="x.sum()"),
+    "array backwards twice": change(NP + "x = np.arange(5)", NP + "x = np.arange(5)[::-1].copy()[::-1]", use="x.sum()"),
+    "read-only array": change(NP + "x = np.arange(5)", NP + "x = np.arange(5)\nx.flags.writeable = False", use="x.sum()"),
+    "frame made column by column": change(PD + "x = pd.DataFrame({'a': [1, 2], 'b': [3, 4]})", PD + "x = pd.DataFrame({'a': [1, 2]})\nx['b'] = [3, 4]", use="len(x)"),
+    "frame that was used": change(PD + "x = pd.DataFrame({'a': [1, 2]}, index=['u', 'v'])", PD + "x = pd.DataFrame({'a': [1, 2]}, index=['u', 'v'])\nx.loc['u']; x['a'].mean(); x.index.is_unique; x.T; repr(x)", use="len(x)"),
+    "frame sliced from a larger one": change(PD + "x = pd.DataFrame({'a': [1, 2], 's': ['u', 'v']})", PD + "x = pd.DataFrame({'a': [1, 2, 3], 's': ['u', 'v', 'w']}).iloc[:2]", use="len(x)"),
+    "frame copied": change(PD + "x = pd.DataFrame({'a': [1, 2], 'c': pd.Categorical(['u', 'v'])})", PD + "x = pd.DataFrame({'a': [1, 2], 'c': pd.Categorical(['u', 'v'])}).copy()", use="len(x)"),
+    "arrow table in other chunks": change("import pyarrow as pa\nx = pa.table({'a': [1, 2]})", "import pyarrow as pa\nx = pa.concat_tables([pa.table({'a': [1]}), pa.table({'a': [2]})])", use="len(x)"),
+    "object whose attributes came in another order": change("class A: pass\nx = A(); x.a = 1; x.b = 2", "class A: pass\nx = A(); x.b = 2; x.a = 1", use="x.a"),
+    "object with a warm cache": change("import functools\nclass A:\n    @functools.lru_cache\n    def f(self): return 1\nx = A()", "import functools\nclass A:\n    @functools.lru_cache\n    def f(self): return 1\nx = A()\nx.f()", use="x.f()"),
+    "pattern that was used": change("import re\nx = re.compile('a')", "import re\nx = re.compile('a')\nx.match('a')", use="x.pattern"),
+    "lock made by the same code": change("import threading\nx = threading.Lock()", use="x.locked()"),
+    "values restored from another step": change("%%resumable up\nimport numpy as np\nx = {'a': np.arange(20_000.0), 's': {'p', 'q'}, 'f': lambda n: n}", use="x['f'](1)"),
+}  # fmt: skip
+
+TABLE = {f"{kind}: {name}": case for kind, table in (("code", CODE), ("value", VALUES)) for name, case in table.items()}
+
+
+@pytest.fixture(scope="module")
+def answers(module_seeds: Seeds) -> dict[str, Answer]:
+    return ask_all(module_seeds, TABLE)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_equal_is_a_hit(answers: dict[str, Answer], name: str) -> None:
+    assert answers[name].skipped, answers[name]
+
+
+SEEDED = """
+import enum
+class Kind(enum.Enum):
+    A = frozenset("abc")
+    B = frozenset("xyz")
+def inside(n, among=frozenset({"p", "q", ("r", None)})):
+    return n in among or n in {"a", "b", "c", 1, 2.5, None}
+x = {Kind.A: {"k", "l"}, "f": [lambda n: n in {"u", "v"}], ("t", 1): {frozenset("ab"), Kind.B, b"c"}}
+"""
+
+
+def test_hash_seeds(seeds: Seeds) -> None:
+    step = "%%resumable a\ny = [inside('a'), x['f'][0]('u'), len(x), sorted({'m', 'n'})]"
+    seeds()(SEEDED, step)
+    for _ in range(2):
+        assert restored(seeds()(SEEDED, step))
+
+
+CELL = "%%resumable a\nx = {'a', 'b'}\ny = sorted(x)  # once\n"
+
+
+def test_formatting_of_the_cell_itself(seeds: Seeds) -> None:
+    seeds()(CELL)
+    assert restored(seeds()("%%resumable a\n\n# Once.\nx = {'a',\n     'b'}\n\ny = sorted( x )"))
+
+
+def test_cell_moved_to_another_place(seeds: Seeds) -> None:
+    seeds()("z = 1", CELL)
+    kernel = seeds()
+    assert restored(kernel(CELL))
+
+
+def test_notebook_at_another_path(seeds: Seeds) -> None:
+    """The folder moves with its store; the name is the task's."""
+    seeds()(CELL)
+    seeds.close()
+    seeds.move("elsewhere")
+    assert restored(seeds()(CELL))
+
+
+def test_finished_step_run_again_in_the_live_kernel(seeds: Seeds) -> None:
+    kernel = seeds()
+    kernel("x = 1")
+    for _ in range(3):
+        shown = kernel("%%resumable a\nx += 1")
+    assert restored(shown)
+    assert kernel("x").value == "2"
+
+
+def test_upstream_run_again_with_the_same_result(seeds: Seeds) -> None:
+    down = "%%resumable down\ny = sum(x)"
+    seeds()("%%resumable up\nx = [1, 2]", down)
+    kernel = seeds()
+    assert not restored(kernel("%%resumable up\nx = [1] + [2]"))
+    assert restored(kernel(down))
+
+
+def test_upstream_run_again_with_another_result(seeds: Seeds) -> None:
+    down = "%%resumable down\ny = sum(x)"
+    seeds()("%%resumable up\nx = [1, 2]", down)
+    kernel = seeds()
+    assert not restored(kernel("%%resumable up\nx = [1, 3]"))
+    assert kernel(down).messages == ["● down: runs again: input x changed"]
+    assert kernel("y").value == "4"
