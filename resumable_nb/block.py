@@ -189,7 +189,8 @@ class StepContext:
     def _skip(self, host: Host, frame: FrameType, space: Namespace, execution: Execution, source: Source) -> None:
         assert execution.restored is not None
         names, deleted = execution.restored.names, execution.restored.deleted
-        own = source.names if self.block_id else frames.own_names(frame)
+        in_function = frames.is_function(frame)
+        own = source.names if self.block_id and in_function else frames.own_names(frame)
         values = {name: space.variables[name] for name in names if name in space.variables}
         self.restored = Restored(
             {name: value for name, value in values.items() if name in own},
@@ -197,15 +198,15 @@ class StepContext:
             execution.record.left,
             execution.result,
         )
-        if frames.is_function(frame):
+        if in_function or frame.f_locals is not frame.f_globals:
             frame.f_globals.update({name: value for name, value in values.items() if name not in own})
             for name in deleted:
                 if name not in own:
                     frame.f_globals.pop(name, None)
-        if not self.block_id:
+        if not (self.block_id and in_function):  # generated code does it there
             frames.assign(frame, self.restored.values, self.restored.deleted)
-            if not frames.is_guarded(frames.with_statement(frame, self.name)):
-                self._skipping = frames.skip_body(frame, self.name)
+        if not self.block_id and not frames.is_guarded(frames.with_statement(frame, self.name)):
+            self._skipping = frames.skip_body(frame, self.name)
         host.replay(execution.outputs)
 
     def _exit(self, frame: FrameType, error: BaseException | None) -> bool:
@@ -222,7 +223,13 @@ class StepContext:
         host = _provider[0]()
         failure = None if isinstance(error, GeneratorExit) and self._left else error
         host.runner.leave(
-            execution, host.space_of(frame), error=failure, result=self._result, outputs=outputs, left=self._left
+            execution,
+            host.space_of(frame),
+            error=failure,
+            result=self._result,
+            outputs=outputs,
+            left=self._left,
+            given=frames.given_names(frame),
         )
         return False
 

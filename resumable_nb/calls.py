@@ -87,6 +87,7 @@ _collapsed: Final[set[str]] = set()
 def course(tool: Tool, desk: Desk, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Course:
     """Answer from the journal, or make the call. The identity is claimed before the first action."""
     _known_home(tool, desk)
+    _known_twin(tool)
     call = _Call(tool, desk, args, kwargs)
     while True:
         record = call.record()
@@ -119,6 +120,15 @@ def _known_home(tool: Tool, desk: Desk) -> None:
     _homes[desk.incarnation, tool.name] = here
 
 
+def _known_twin(tool: Tool) -> None:
+    """Two tools from one factory, with other closures, are two tools: under one name they answer for each other."""
+    for twin in tool.twins():
+        raise UsageError(
+            f"two tools made by the same code are called {tool.name!r} ({twin}): a call of one would answer for the "
+            "other; give each its own name, @tool(name=…)"
+        )
+
+
 def _weak(function: Callable[..., Any]) -> Callable[[], Any]:
     try:
         return weakref.ref(function)
@@ -130,12 +140,12 @@ def resolve_call(journal: Journal, call: str, happened: bool, value: Any = None)
     """Settle a call that is in doubt: it happened, with this result, or it did not, and may be made.
 
     ``call`` is an id, or its first eight or more characters. A done call whose result could not be saved can be given
-    one. Raises ``UsageError`` for any other call.
+    one, and what a user has settled can be settled otherwise. Raises ``UsageError`` for any other call.
     """
     record = journal.find_call(call)
     if (record.identity, record.k) in _flights:
         raise UsageError(f"call {record.id} of {record.tool} is executing now: it is not in doubt")
-    if record.status != "intent" and not (happened and record.unavailable):
+    if record.status != "intent" and record.resolved != "user" and not (happened and record.unavailable):
         raise UsageError(f"call {record.id} of {record.tool} is {record.status}, not in doubt: nothing was changed")
     settled = msgspec.structs.replace(record, resolved="user")
     if happened:

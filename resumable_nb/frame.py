@@ -46,6 +46,15 @@ def own_names(frame: FrameType) -> Collection[str]:
     return frozenset(each.argval for each in stores) | frame.f_locals.keys()
 
 
+def given_names(frame: FrameType) -> frozenset[str]:
+    """A function's parameters and free variables: what code outside of it may hold too."""
+    code = frame.f_code
+    if not is_function(frame):
+        return frozenset()
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return frozenset((*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars], *code.co_freevars))
+
+
 class _Every(frozenset[str]):
     """Holds every name."""
 

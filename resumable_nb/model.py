@@ -156,6 +156,8 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     saved_names: tuple[str, ...] = ()
     unsaved: dict[str, str] = {}
     error: str = ""
+    replay: str = ""
+    """Why its state cannot be put back from outside, so that the body has to run again, calls answered."""
     left: str = ""
     """How the body of a block was left: ``return``, ``break``, ``continue``, or at its end."""
 

@@ -51,6 +51,10 @@ def chunk_digests(raw: memoryview, row_bytes: int) -> tuple[str, ...]:
     return tuple(digest(chunk) for chunk in chunks(raw, row_bytes))
 
 
+_damaged: Final[set[str]] = set()
+"""Packs that this process found damaged: nothing new relies on them. Their names are unique."""
+
+
 class PackBuilder:
     """Puts buffers into one new pack, which is made when the first chunk needs it.
 
@@ -93,8 +97,8 @@ class PackBuilder:
         extent = msgspec.json.decode(row, type=Extent)
         if self._there is None:
             self._there = frozenset(self._store.packs())
-        # The row of a collected pack would be a promise that nobody keeps.
-        return extent if extent.pack in self._there else None
+        # The row of a collected pack would be a promise that nobody keeps, that of a damaged one would keep the damage.
+        return extent if extent.pack in self._there and extent.pack not in _damaged else None
 
     def seal(self) -> None:
         """Make all of it durable."""
@@ -131,9 +135,10 @@ def check(view: memoryview, extents: tuple[Extent, ...]) -> None:
     start = 0
     for extent in extents:
         if digest(view[start : start + extent.size_bytes]) != extent.digest:
+            _damaged.add(extent.pack)
             raise Corrupt(
-                f"pack {extent.pack} does not hold at {extent.offset} what was written; run `resumable doctor`, "
-                "and run the step again with --rerun",
+                f"pack {extent.pack} does not hold at {extent.offset} what was written: run the step that made "
+                "the value again, `%resumable rerun STEP` and its cell",
                 pack=extent.pack,
             )
         start += extent.size_bytes

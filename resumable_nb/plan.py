@@ -130,6 +130,8 @@ def decide_step(
                 return Run(record.version + 1, "; ".join(map(str, changes)), changes)
             if missing_files:
                 return Run(record.version + 1, f"missing: {', '.join(sorted(missing_files))}")
+            if record.replay:
+                return Continue(record, True, f"replayed: {record.replay}")
             if record.unsaved:
                 names = ", ".join(sorted(record.unsaved))
                 return Continue(record, True, f"replayed: {names} could not be saved")

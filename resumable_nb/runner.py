@@ -143,6 +143,7 @@ class Runner:
         result: Any | Missing = MISSING,
         outputs: list[dict[str, Any]] | None = None,
         left: str = "",
+        given: Collection[str] = (),
     ) -> StepRecord:
         """Commit what the body did, or record that it failed. Returns the record as written.
 
@@ -156,7 +157,7 @@ class Runner:
             return self._fail(execution, error)
         self._bus.emit("step.body_done", execution.spec.id)
         try:
-            return self._commit(execution, space, result, outputs or [], left)
+            return self._commit(execution, space, result, outputs or [], left, given)
         except ResumableError as problem:
             with contextlib.suppress(ResumableError):  # no room for that either: then it looks like a crash
                 self._fail(execution, problem)
@@ -256,7 +257,13 @@ class Runner:
         return record
 
     def _commit(
-        self, execution: Execution, space: Namespace, result: Any | Missing, outputs: list[dict[str, Any]], left: str
+        self,
+        execution: Execution,
+        space: Namespace,
+        result: Any | Missing,
+        outputs: list[dict[str, Any]],
+        left: str,
+        given: Collection[str],
     ) -> StepRecord:
         spec, options = execution.spec, execution.spec.options
         assert execution.before is not None
@@ -281,6 +288,7 @@ class Runner:
             saved_names=capture.saved,
             unsaved=capture.unsaved,
             error="",
+            replay=_replay(execution.before, space, capture.changed & set(given)),
             left=left,
         )
         self._bus.emit("step.commit", record.id)
@@ -296,6 +304,12 @@ class Runner:
             for change in plan.differences(execution.scope.key, now)
             if change.part in ("input", "function", "file")
         }
+
+
+def _replay(before: Before, space: Namespace, names: Collection[str]) -> str:
+    """A restored copy would not be the object that a function's caller holds: what was changed in place is redone."""
+    same = [name for name in names if before.references.get(name, MISSING) is space.variables.get(name)]
+    return f"it changes {', '.join(sorted(same))} of its caller in place" if same else ""
 
 
 def missing_files(spec: StepSpec) -> list[str]:

@@ -105,7 +105,7 @@ class Session:
         self.lease = Lease(store, run=self.run, bus=self.bus)
         self.journal = Journal(store, self.lease, self.bus, clock=clock)
         self.space = Namespace(live, live, hidden, lazy)
-        self.snapshots = Snapshots(store, self.bus, live)
+        self.snapshots = Snapshots(store, self.bus, live, verify=True)
         self.provenance: dict[str, str] = {}
         self.specs: dict[str, StepSpec] = {}
         self.counts: Counter[str] = Counter()
@@ -160,8 +160,8 @@ class Session:
         return track.Keeper(self.journal, self.snapshots, self.bus, self.space_of, self._clock)
 
     def space_of(self, frame: FrameType) -> Namespace:
-        """The variables that code in ``frame`` sees: the notebook's own, or a merged copy in a function."""
-        if frame.f_globals is self.space.live and not frames.is_function(frame):
+        """The variables that code in ``frame`` sees: the notebook's own, or a merged copy in a function or class."""
+        if frame.f_globals is self.space.live and frame.f_locals is frame.f_globals:
             return self.space
         if frame.f_globals is self.space.live:
             self.snapshots.materialise(self.space, None)

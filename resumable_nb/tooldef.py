@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import functools
+import gc
 import inspect
+import types
+import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict
 
-from resumable_nb.errors import UsageError
+from resumable_nb.canonical import fingerprint
+from resumable_nb.errors import NoContent, UsageError
 from resumable_nb.model import digest
 from resumable_nb.preview import is_secret
 from resumable_nb.retry import Errors, Retry
@@ -90,6 +96,21 @@ class Tool:
         kept = [each for each in self.signature.parameters.values() if each.name != IDEMPOTENCY_KEY]
         return self.signature.replace(parameters=kept)
 
+    def twins(self) -> list[str]:
+        """How the closures of other living functions of one factory under this name differ from this one's."""
+        code, mine = getattr(self.function, "__code__", None), _closure(self.function)
+        if not mine:
+            return []
+
+        def others() -> list[str]:
+            alike = [f for f in list(_DEFINED.get(self.name, ())) if f is not self.function and f.__code__ == code]
+            differing = [[name for name in mine if mine[name] != _closure(f).get(name)] for f in alike]
+            return [", ".join(names) for names in differing if names]
+
+        if others():
+            gc.collect()  # one that was replaced may live on in a cycle
+        return others()
+
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """The arguments with defaults, without the idempotency key. ``TypeError`` as for any function."""
         bound = self._asked.bind(*args, **kwargs)
@@ -138,6 +159,20 @@ def check_options(options: Mapping[str, Any], whose: str = "@tool") -> None:
             raise UsageError(f"{whose} has no option {option!r}; {hint}")
 
 
+_DEFINED: Final[defaultdict[str, weakref.WeakSet[types.FunctionType]]] = defaultdict(weakref.WeakSet)
+"""The functions that are tools in this process, by the tool's name."""
+
+
+def _closure(function: Callable[..., Any]) -> dict[str, str]:
+    """Digests of what a function's closure holds; what has no content is left out."""
+    found = {}
+    names = function.__code__.co_freevars if isinstance(function, types.FunctionType) else ()
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        with contextlib.suppress(NoContent, ValueError):  # an empty cell; a connection
+            found[name] = fingerprint(cell.cell_contents)
+    return found
+
+
 def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
     """Check everything that can be checked before the first call. Raises ``UsageError``."""
     name = _name(function, options)
@@ -163,6 +198,8 @@ def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
     reconcile = options.get("reconcile")
     if reconcile is not None and inspect.iscoroutinefunction(reconcile) and not inspect.iscoroutinefunction(function):
         raise UsageError(f"tool {name!r} is not async, so its reconcile= cannot be")
+    if isinstance(function, types.FunctionType):
+        _DEFINED[name].add(function)
     return Tool(
         name=name,
         function=function,

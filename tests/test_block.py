@@ -227,12 +227,49 @@ class A:
     def f(self):
         with step('a'):
             count('ran')
-            self.x = 1
-            y = 2
-        return y
-A().f()
+            self.seen = True
+        return self
+A().f().seen
 """,
-        "2",
+        "True",
+        2,  # a restored copy would not be the object that the caller holds: the body is replayed
+    ),
+    "argument": (
+        """\
+def fill(box):
+    with step('fill'):
+        count('ran')
+        box.append(1)
+def main():
+    mine = []
+    fill(mine)
+    return mine
+main()
+""",
+        "[1]",
+        2,
+    ),
+    "argument that is bound anew": (
+        """\
+def grown(box):
+    with step('grow'):
+        count('ran')
+        box = [*box, 1]
+    return box
+grown([0])
+""",
+        "[0, 1]",
+        1,
+    ),
+    "class body": (
+        """\
+class C:
+    with step('attributes'):
+        count('ran')
+        attribute = 5
+C.attribute
+""",
+        "5",
         1,
     ),
     "one line": (

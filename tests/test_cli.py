@@ -17,6 +17,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from resumable_nb import scope, session, tool, tools
 from resumable_nb.cli import demo, verdict
 from resumable_nb.cli.command import run
+from tests.kernels import Kernels
 
 
 @tool
@@ -278,3 +279,15 @@ def test_call_of_a_live_kernel_is_running_and_not_in_doubt(
         process.wait(10)
     assert json.loads(out(capsys, "status", "--json"))[0]["in_doubt"] == 1
     assert "in doubt" in out(capsys, "history")
+
+
+def test_trust_accepts_a_store_that_another_key_signed(
+    kernels: Kernels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernels("%%resumable a\nx = 1").close()
+    monkeypatch.setenv("RESUMABLE_KEY_FILE", str(tmp_path / "another-key"))
+    assert run(["steps", str(tmp_path)]) == 1
+    assert "resumable trust" in capsys.readouterr().err
+    assert run(["trust", str(tmp_path)]) == 0
+    assert "task book: trusted" in capsys.readouterr().out
+    assert run(["steps", str(tmp_path)]) == 0

@@ -414,3 +414,39 @@ def test_ipythons_own_names_are_not_saved(kernels: Kernels) -> None:
     cells = ["1 + 1", "%%resumable a\nx = 1\n'last'", "%resumable steps"]
     kernel = kernels(*cells)
     assert kernel("%resumable steps\n_.variables.tolist()").value == "[1]"
+
+
+def test_a_damaged_pack_is_an_error_and_never_a_value(kernels: Kernels) -> None:
+    """One flipped bit in a large array: whoever reads it is told, and a run of the step mends it."""
+    step = "%%resumable big\nimport numpy as np\nbig = np.ones(200_000)"
+    folder = kernels(step).folder
+    (pack,) = folder.glob(".resumable/*/packs/*.pack")
+    pack.chmod(0o600)
+    data = bytearray(pack.read_bytes())
+    data[len(data) // 2] ^= 1
+    pack.write_bytes(data)
+    kernel = kernels.again(step)
+    shown = kernel.attempt("big.sum()")
+    assert shown.error == "Corrupt"
+    assert "Traceback" not in shown.text
+    kernel("%resumable rerun big", step)
+    assert kernel("float(big.sum())").value == "200000.0"
+
+
+def test_texts_of_inputs_are_not_written_down(kernels: Kernels) -> None:
+    """Any text may be a secret, whatever its name is."""
+    kernel = kernels("from pathlib import Path\nwho = Path('word').read_text() if Path('word').exists() else ''")
+    (kernel.folder / "word").write_text("hunter2-hunter2")
+    kernel("who = Path('word').read_text()", "%%resumable greet\nlength = len(who)")
+    kernel.kill()
+    stored = b"".join(path.read_bytes() for path in kernel.folder.glob(".resumable/**/*") if path.is_file())
+    assert b"length" in stored
+    assert b"hunter2" not in stored
+
+
+def test_two_cells_under_one_name_are_told(kernels: Kernels) -> None:
+    """Each would run again for ever because the other is not what it was; the front end's cell ids tell."""
+    kernel = kernels()
+    kernel("get_ipython().run_cell('%%resumable same\\nx = 1', cell_id='one')")
+    shown = kernel("get_ipython().run_cell('%%resumable same\\nx = 2', cell_id='two')")
+    assert any("another cell is called so too" in message for message in shown.messages)

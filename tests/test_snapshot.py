@@ -383,7 +383,7 @@ def test_damaged_chunks_that_are_gathered_are_an_error() -> None:
     assert after["b"][1 << 20] == 0
     damage_packs(notebook)
     after = notebook.again(capture)
-    with pytest.raises(Corrupt, match="doctor"):
+    with pytest.raises(Corrupt, match="rerun STEP"):
         after["b"]
 
 

@@ -387,6 +387,42 @@ def test_an_error_that_cannot_be_pickled_replays_by_type_and_message(bench: Benc
     assert len(effect) == 1
 
 
+def test_two_tools_of_one_factory_do_not_answer_for_each_other(bench: Bench, effect: Effect) -> None:
+    """``mail`` and ``sms`` are two tools, and one name for both would lose an effect."""
+
+    def make(channel: str) -> Any:
+        @tool
+        def send(text: str) -> None:
+            effect((channel, text))
+
+        return send
+
+    mail, sms = make("mail"), make("sms")
+    with pytest.raises(UsageError, match="give each its own name"):
+        mail("hello")
+    del sms
+    mail("hello")
+    assert len(effect) == 1
+
+
+def test_what_a_user_settled_can_be_settled_otherwise(bench: Bench, effect: Effect) -> None:
+    """A wrong or forgotten value must not stay for ever."""
+
+    @tool
+    def pay(order: str) -> int:
+        effect(order)
+        raise ConnectionError("cut off")
+
+    with pytest.raises(ConnectionError):
+        pay("o1")
+    call = bench.only().id
+    for value in (None, 7):
+        bench.restart()
+        resolve_call(bench.journal, call, True, value)
+        assert pay("o1") == value
+    assert len(effect) == 1
+
+
 # --- in doubt
 
 

@@ -175,6 +175,22 @@ def resolve(call: str, outcome: str, value: str | None, path: Path) -> None:
         click.echo(f"{record.tool} {record.id}: {'happened' if outcome == 'happened' else 'did not happen'}")
 
 
+@resumable.command()
+@PATH
+def trust(path: Path) -> None:
+    """Accept a store that was written under another key. Its pickles can run any code: know where it comes from."""
+    from resumable_nb.cli.place import task_at
+    from resumable_nb.store.disk import DiskStore
+
+    place = task_at(path)
+    store = DiskStore(place.path)
+    try:
+        store.trust()
+    finally:
+        store.close()
+    click.echo(f"task {place.name}: trusted; it is signed with your key now")
+
+
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[tuple[Session, Task]]:
     """The one task at a path, for reading. What writes takes the lease: ``TaskBusy`` while a kernel lives."""

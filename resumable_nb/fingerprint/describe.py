@@ -10,14 +10,14 @@ from resumable_nb.canonical import qualified
 from resumable_nb.fingerprint.reach import IMPORTED, Lookup
 from resumable_nb.model import MISSING
 
-_SECRET: Final = ("password", "passwd", "token", "secret", "key", "auth", "credential")
 _SHORT: Final = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 40
+_SHORT.maxother = _SHORT.maxlong = 40
+_SIZED: Final = (str, list, tuple, dict, set, frozenset, bytes, bytearray)
 _SHAPED: Final = frozenset({"numpy", "pandas", "polars", "pyarrow", "torch", "xarray"})
 
 
 def describe(name: str, lookup: Lookup) -> str:
-    """An input's type and size, or a small value; nothing of what is named like a secret, nothing is loaded."""
+    """An input's type and size, or a number's value. No text, which may be a secret by any name; nothing is loaded."""
     if lookup.known(name) is not MISSING:
         return ""
     value = lookup.value(name.removeprefix(IMPORTED))
@@ -26,9 +26,8 @@ def describe(name: str, lookup: Lookup) -> str:
     kind = type(value)
     if isinstance(value, types.ModuleType | types.BuiltinFunctionType | types.FunctionType | type):
         return qualified(value)
-    if isinstance(value, bool | int | float | str | None):
-        hidden = isinstance(value, str) and any(word in name.lower() for word in _SECRET)
-        return kind.__name__ if hidden else _SHORT.repr(value)
+    if isinstance(value, bool | int | float | None):
+        return _SHORT.repr(value)
     return f"{kind.__name__}{_size(value, kind)}"
 
 
@@ -36,4 +35,4 @@ def _size(value: Any, kind: type) -> str:
     if kind.__module__.partition(".")[0] in _SHAPED:
         shape = getattr(value, "shape", None)
         return f" {' × '.join(map(str, shape))}" if isinstance(shape, tuple) else ""
-    return f" of {len(value)}" if isinstance(value, list | tuple | dict | set | frozenset | bytes | bytearray) else ""
+    return f" of {len(value)}" if isinstance(value, _SIZED) else ""

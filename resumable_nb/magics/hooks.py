@@ -33,6 +33,8 @@ class Cell:
     """Names and identities when it started."""
     body: Body | None = None
     """Of a ``%%resumable`` cell, once it was parsed."""
+    normal: str = ""
+    """The normal form of a plain cell's code."""
     execution: Execution | None = None
     recorder: Recorder | None = None
 
@@ -44,6 +46,8 @@ class Hooks:
     shell: Any
     _cells: list[Cell] = field(default_factory=list)
     """The running cell, behind those whose magics run it (``%%capture``)."""
+    _owners: dict[str, str | None] = field(default_factory=dict)
+    """Step id to the cell that it was last entered from, where the front end tells."""
     _main: threading.Thread = field(default_factory=threading.main_thread)
     _results: Results = field(init=False)
     _outside: Outside = field(init=False)
@@ -99,8 +103,10 @@ class Hooks:
         else:
             pending = session.current().snapshots.pending() if session.is_open() else frozenset()
             try:
-                bring_back(analyse(tree, transform=self.shell.transform_cell), self._results)
+                body = analyse(tree, transform=self.shell.transform_cell)
+                bring_back(body, self._results)
                 if self.cell is not None:  # what is loaded for a cell is not made by it
+                    self.cell.normal = self.cell.normal or body.normal
                     names = pending & self.shell.user_ns.keys()
                     self.cell.before |= {name: id(self.shell.user_ns[name]) for name in names}
             except ResumableError as error:
@@ -118,6 +124,7 @@ class Hooks:
         current = session.current()
         spec = StepSpec(step_path("", name, 0), name, "cell", cell.body, cell.text, options, current.base)
         current.specs[spec.id] = spec
+        self._warn_of_twin(spec, cell)
         execution = current.runner.enter(spec, current.space)
         cell.execution = execution
         session.set_cell(execution)
@@ -131,6 +138,14 @@ class Hooks:
             self.replay(execution.outputs)
             if execution.restored is not None and (result := execution.restored.result):
                 self._results.remember(lambda: current.snapshots.result(current.space, result))
+
+    def _warn_of_twin(self, spec: StepSpec, cell: Cell) -> None:
+        """Two cells under one name would run again for ever, each because the other one is not what it was."""
+        cell_id = getattr(cell.info, "cell_id", None)
+        earlier = self._owners.setdefault(spec.id, cell_id)
+        if cell_id and earlier and earlier != cell_id and not spec.options.quiet:
+            self.say(f"! {spec.name}: another cell is called so too; give one of them another name")
+        self._owners[spec.id] = cell_id
 
     def post_run_cell(self, result: Any) -> None:
         cell = self.cell
@@ -146,7 +161,7 @@ class Hooks:
         if cell.execution is not None:
             try:
                 self._leave(cell.execution, result, outputs)
-            except ResumableError as error:
+            except Exception as error:  # whatever it is: a step that is not committed must stop Run All
                 if result is not None:
                     result.error_in_exec = error
                 self.shell.showtraceback((type(error), error, error.__traceback__))
@@ -171,7 +186,7 @@ class Hooks:
         if not session.is_open():
             return
         origins = session.current().provenance
-        mark = digest((cell.body.normal if cell.body else cell.text).encode())
+        mark = digest((cell.body.normal if cell.body else cell.normal or cell.text).encode("utf-8", "surrogatepass"))
         for name, value in self.shell.user_ns.items():
             if cell.before.get(name) != id(value):
                 origins[name] = mark

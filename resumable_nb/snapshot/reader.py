@@ -33,7 +33,8 @@ class Reader:
         data = self._store.get(f"blob/{name}")
         if isinstance(data, Missing):
             raise Corrupt(
-                f"blob {name[:12]} is named by a record and is not in the store; run `resumable doctor`", blob=name
+                f"blob {name[:12]} is named by a record and is gone: run its step again, `%resumable rerun STEP`",
+                blob=name,
             )
         return self._checked(data, name)
 
@@ -45,7 +46,10 @@ class Reader:
     @staticmethod
     def _checked(data: bytes, name: str) -> bytes:
         if pack.digest(data) != name:
-            raise Corrupt(f"blob {name[:12]} does not hold what was written; run `resumable doctor`", blob=name)
+            raise Corrupt(
+                f"blob {name[:12]} does not hold what was written: run its step again, `%resumable rerun STEP`",
+                blob=name,
+            )
         return data
 
     def values(self, codec: Codec, group: Group) -> dict[str, Any]:

@@ -43,6 +43,8 @@ def magic_call(node: ast.Call, transform: Callable[[str], str] | None) -> Magic 
     elif method == "magic" and texts:
         name, _, line = texts[0].partition(" ")
         parts = [line]
+    if name == "resumable":  # its words are names of steps and calls
+        return Magic()
     parsed = [(text, _parse(text, transform)) for text in parts if text.strip()]
     names = {word for text, code in parsed if code is None for word in _IDENTIFIER.findall(text)}
     blocks = tuple(code for _, code in parsed if code is not None)

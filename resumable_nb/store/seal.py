@@ -129,7 +129,7 @@ class Seal:
         if len(data) < TAG_BYTES or not hmac.compare_digest(self._tag(row_name, payload), data[:TAG_BYTES]):
             raise Corrupt(
                 f"row {row_name!r} does not hold the bytes that were written; nothing was read from it; "
-                "run `resumable doctor`, and restore the store from a backup or forget the step",
+                "restore the store from a backup, or forget the task",
                 row=row_name,
             )
         return bytes(payload)

@@ -42,7 +42,7 @@ def fault(error: BaseException, where: str, *, doing: str) -> StoreError:
     head = f"store {where} cannot be {doing}"
     if code in _DAMAGED_SQL:
         return Corrupt(
-            f"store {where} is damaged ({error}); run `resumable doctor`, or restore the directory from a backup",
+            f"store {where} is damaged ({error}): restore the directory from a backup, or remove it to begin anew",
             uri=where,
         )
     if code == sqlite3.SQLITE_FULL or number in _FULL:

@@ -149,7 +149,7 @@ class Packs:
 
     def _damaged(self, pack: str, why: str) -> Corrupt:
         return Corrupt(
-            f"pack {pack!r} in store {self.directory.parent} is damaged: {why}; run `resumable doctor`, and rerun "
-            "the steps that it names",
+            f"pack {pack!r} in store {self.directory.parent} is damaged: {why}; run the step that made it again: "
+            "`%resumable rerun STEP` and its cell",
             pack=pack,
         )
