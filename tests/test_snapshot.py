@@ -402,7 +402,7 @@ def test_a_missing_blob_is_an_error() -> None:
     notebook = Notebook()
     capture = notebook.step("v = [1]")
     notebook.store._rows.clear()
-    with pytest.raises(Corrupt, match="not in the store"):
+    with pytest.raises(Corrupt, match="is gone"):
         Notebook(notebook.store).skip(capture)
 
 
