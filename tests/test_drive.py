@@ -367,8 +367,11 @@ def test_a_sync_tool_in_a_running_loop(bench: Bench, effect: Effect) -> None:
     assert asyncio.run(main()) == [1, 2, 2]
 
 
-def interrupt_main() -> None:
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+def interrupt_until(caught: threading.Event) -> None:
+    """Press Ctrl-C as people do: again, where one came just before the wait began, and woke nobody."""
+    while not caught.is_set():
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        caught.wait(1)
 
 
 def test_ctrl_c_in_a_call_leaves_it_in_doubt(bench: Bench, effect: Effect) -> None:
@@ -386,17 +389,18 @@ def test_ctrl_c_in_a_call_leaves_it_in_doubt(bench: Bench, effect: Effect) -> No
 
 def test_ctrl_c_with_a_time_limit_leaves_it_in_doubt(bench: Bench, effect: Effect) -> None:
     """The main thread waits, and is interrupted; the thread that does the work is not."""
-    gate = Gate()
+    caught = threading.Event()
 
     @tool(timeout_s=60)
     def pay(order: str) -> None:
         effect(order)
-        interrupt_main()
-        gate()
+        interrupt_until(caught)
 
-    with pytest.raises(KeyboardInterrupt):
-        pay("o1")
-    gate.open.set()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pay("o1")
+    finally:
+        caught.set()
     with pytest.raises(InDoubt, match="KeyboardInterrupt"):
         pay("o1")
     assert len(effect) == 1
@@ -412,9 +416,7 @@ def test_ctrl_c_while_waiting_for_anothers_call_leaves_that_alone(bench: Bench, 
 
     def interrupt_the_waiter() -> None:
         until(lambda: waiters() == 1)
-        while not caught.is_set():  # one that comes just before the wait begins wakes nobody: people press again
-            interrupt_main()
-            caught.wait(1)
+        interrupt_until(caught)
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(send, "a")
