@@ -6,9 +6,11 @@ payments would not be recognised, and would be made again.
 
 from __future__ import annotations
 
+import collections
 import datetime as dt
 import decimal
-import enum
+import fractions
+import ipaddress
 import pathlib
 import uuid
 from typing import Any
@@ -25,11 +27,6 @@ from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.model import FINGERPRINTS, TaskRecord
 from resumable_nb.store.memory import MemoryStore
-
-
-class Colour(enum.Enum):
-    RED = 1
-
 
 VALUES: list[tuple[Any, str]] = [
     (None, "34ab8b65c2622b75106dba567a23b032"),
@@ -52,6 +49,11 @@ VALUES: list[tuple[Any, str]] = [
     (decimal.Decimal("1.10"), "aa3fc75a1b7a8635a45dd36c628976a1"),
     (uuid.UUID(int=7), "b6c6226f54015af8f122d0867add4cca"),
     (pathlib.PurePosixPath("a/b"), "4cf5a2a16394f7297c14a91e13aca0a5"),
+    (pathlib.PurePosixPath("a") / "b", "4cf5a2a16394f7297c14a91e13aca0a5"),
+    (fractions.Fraction(1, 3), "04736f94294e25f99a4bff7978a94799"),
+    (ipaddress.ip_address("10.0.0.1"), "d5358fc744adf5a3959575d19dd5dd98"),
+    (collections.OrderedDict(a=1), "5f73f892624e1c21f3d1098cc727bbc8"),
+    (pd.Timestamp("2026-01-01", tz="UTC"), "48be37d2a4712df066ff8d94b26e9b02"),
     (range(3), "d0323fc2c34d2011860d8e6f9d6493c6"),
     (np.arange(6, dtype="int32").reshape(2, 3), "6518ff4acb841f8decda26b79c544e56"),
     (np.float64(1.5), "4623b339634831c044a5f2f07de5b0f8"),

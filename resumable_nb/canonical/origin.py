@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 _OURS = __name__.partition(".")[0]
 
@@ -33,12 +33,17 @@ def user_module(module: types.ModuleType | str | None) -> bool:
     return _is_users_file(_spec_file(name))
 
 
+_MOVED: Final = {"pathlib._local": "pathlib"}
+"""Where a Python version says that a class lies elsewhere: an upgrade must not make other calls of the same ones."""
+
+
 def qualified(thing: Any) -> str:
     """``module.name`` of a function, class or module."""
     if isinstance(thing, types.ModuleType):
         return thing.__name__
     name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None) or type(thing).__qualname__
-    return f"{getattr(thing, '__module__', None) or ''}.{name}"
+    module = getattr(thing, "__module__", None) or ""
+    return f"{_MOVED.get(module, module)}.{name}"
 
 
 def home(function: types.FunctionType) -> str:
