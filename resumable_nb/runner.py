@@ -231,7 +231,6 @@ class Runner:
             version=version,
             key=key,
             continuing=isinstance(decision, plan.Continue),
-            same_key=same_key,
         )
         execution = Execution(spec, decision, record, key, inner)
         execution.before = self._snapshots.begin(space, spec.body)

@@ -25,7 +25,6 @@ class StepScope:
     """What the step depends on, as it was when the body first began; a loop that goes on from a kept turn says so."""
     continuing: bool = False
     """The body runs again after a crash, a stop or an error: recorded failures that it handled replay."""
-    same_key: bool = False
     claims: Counter[str] = field(default_factory=Counter)
     """How many calls of each ``each_call`` identity this execution has asked for."""
     made: set[str] = field(default_factory=set)

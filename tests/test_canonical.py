@@ -37,6 +37,7 @@ import pyarrow as pa
 import pytest
 from blake3 import blake3
 from hypothesis import given, settings
+from matplotlib.figure import Figure
 
 from resumable_nb.canonical import carries_code, content, fingerprint
 from resumable_nb.errors import NoContent
@@ -387,7 +388,7 @@ def test_a_released_view_has_no_content() -> None:
 
 def test_a_figure_has_no_content() -> None:
     """Drawing and saving one changes its attributes, so it counts by what drew it."""
-    figure = pytest.importorskip("matplotlib.figure").Figure()
+    figure = Figure()
     for each in (figure, [figure.subplots()]):
         with pytest.raises(NoContent):
             fingerprint(each)

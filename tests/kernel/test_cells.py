@@ -132,7 +132,6 @@ checks
 
 
 def test_figure_is_recorded_and_shown_again(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     cells = ["%matplotlib inline\nimport matplotlib.pyplot as plt", "%%resumable a\nplt.plot([1, 2]);"]
     first, second = run_all(tmp_path, *cells), run_all(tmp_path, *cells)
     (figure,) = outputs(first, 2)
