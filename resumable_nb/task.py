@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import html
 import textwrap
-import time
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from resumable_nb import codec, plan
+from resumable_nb import codec
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
-from resumable_nb.model import MISSING, CallRecord, Change, Missing, Owner, RunRecord, StepKey, StepRecord
+from resumable_nb.model import MISSING, CallRecord, Missing, Owner, RunRecord, StepRecord
 from resumable_nb.runner import Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.tools import resolve_call
+from resumable_nb.why import Now, Why
+from resumable_nb.wording import clock_time, duration, plural
 
 if TYPE_CHECKING:
     from resumable_nb.history import DataFrame
-
-DIFF_LINES: Final = 12
 
 Status = Literal["pending", "running", "idle", "failed", "completed", "dead", "closed"]
 
@@ -211,80 +208,3 @@ class Task:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
-
-
-@dataclass(frozen=True, slots=True)
-class Now:
-    """What a step would depend on if it ran now."""
-
-    key: StepKey
-    previews: dict[str, str]
-    text: str
-
-
-class Why:
-    """The answer to ``why``, as text."""
-
-    def __init__(self, record: StepRecord, earlier: StepRecord | None, now: Now | None) -> None:
-        self.record = record
-        self.earlier = earlier
-        self.now = now
-        self.changes = record.changes
-        """What had changed when it last ran."""
-        self.pending = plan.stale(record, now.key) if now is not None else ()
-        """What has changed since."""
-
-    def lines(self) -> list[str]:
-        record = self.record
-        lines = [f"{record.id} v{record.version} {record.status}, ran {clock_time(record.started_at)}: {record.why}"]
-        for change in self.changes:
-            lines += _told(change, self.earlier, record)
-        if self.pending:
-            lines.append("it would run again now:")
-            for change in self.pending:
-                lines += _told(change, record, self.now)
-        elif record.status == "done":
-            lines.append("nothing that it depends on is known to have changed since")
-        return lines
-
-    def __repr__(self) -> str:
-        return "\n".join(self.lines())
-
-
-def _told(change: Change, old: StepRecord | None, new: StepRecord | Now | None) -> list[str]:
-    """A change, old against new; of source the lines that differ."""
-    if change.part == "source" and old is not None and new is not None:
-        compared = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), n=0, lineterm="")
-        lines = [f"    {line}" for line in compared if not line.startswith(("---", "+++", "@@"))]
-        more = [f"    … {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
-        return ["  source:", *lines[:DIFF_LINES], *more]
-    before = old.previews.get(change.name, "") if old is not None else ""
-    after = new.previews.get(change.name, "") if new is not None else ""
-    if before == after or not before or not after:  # what people can tell apart needs no digests
-        before, after = (
-            f"{text} ({mark[:8]})" if text and mark else mark[:8] or "nothing"
-            for text, mark in ((before, change.old), (after, change.new))
-        )
-    return [f"  {change.part}{' ' + change.name if change.name else ''}: {before} → {after}"]
-
-
-def clock_time(at: float) -> str:
-    """``10:42`` today, ``28 Nov 10:42`` otherwise; local time."""
-    then, today = time.localtime(at), time.localtime()
-    same_day = then[:3] == today[:3]
-    return time.strftime("%H:%M" if same_day else "%d %b %H:%M", then)
-
-
-def duration(seconds: float) -> str:
-    """``3 min 20 s``, ``4.2 s``, ``35 ms``."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

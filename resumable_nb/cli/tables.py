@@ -17,7 +17,8 @@ from rich.text import Text
 
 from resumable_nb.model import CallRecord, StepRecord
 from resumable_nb.session import Session
-from resumable_nb.task import Task, duration
+from resumable_nb.task import Task
+from resumable_nb.wording import duration
 
 if TYPE_CHECKING:  # nbformat takes its time to load, and only `run` and `demo` need it
     from resumable_nb.supervisor import Report

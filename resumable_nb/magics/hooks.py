@@ -19,7 +19,7 @@ from resumable_nb.model import MISSING, digest, step_path
 from resumable_nb.output import Recorder, replay
 from resumable_nb.runner import Execution, StepSpec
 from resumable_nb.source import Body, analyse
-from resumable_nb.task import clock_time, duration, plural
+from resumable_nb.wording import clock_time, duration, plural
 
 
 @dataclass(slots=True)

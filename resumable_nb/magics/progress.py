@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from resumable_nb.events import Event
-from resumable_nb.task import duration
+from resumable_nb.wording import duration
 
 INTERVAL_S = 0.25
 BAR = 24
