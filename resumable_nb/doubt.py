@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from resumable_nb.errors import InDoubt, ValueUnavailable
 from resumable_nb.journal import Journal
 from resumable_nb.model import MISSING, CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """``reconcile=`` says: the call did happen, with this result."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class NotHappened:
+    """``reconcile=`` says: the call did not happen, and may be made."""
 
 
 def spelled(record: CallRecord) -> str:

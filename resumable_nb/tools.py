@@ -8,7 +8,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
 
-from resumable_nb.calls import CollapseWarning, Desk, Happened, NotHappened, course, resolve_call
+from resumable_nb.calls import CollapseWarning, course, resolve_call
+from resumable_nb.desk import Desk
+from resumable_nb.doubt import Happened, NotHappened
 from resumable_nb.drive import Outcome, Raised, drive, drive_async
 from resumable_nb.errors import UsageError
 from resumable_nb.tooldef import Tool, ToolOptions, check_options, define

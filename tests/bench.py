@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from resumable_nb import scope
-from resumable_nb.calls import Desk
+from resumable_nb.desk import Desk
 from resumable_nb.errors import LeaseLost
 from resumable_nb.events import Bus, Event
 from resumable_nb.journal import Journal

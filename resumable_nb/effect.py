@@ -1,0 +1,177 @@
+"""``Effect``: one call is made, or its receiver asked, and what came of it is recorded. Sync and async alike."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from resumable_nb import doubt, result
+from resumable_nb.claim import Claim
+from resumable_nb.desk import Desk
+from resumable_nb.doubt import Happened, NotHappened
+from resumable_nb.drive import Course, Invoke, Key, Outcome, Pause, Raised, Returned
+from resumable_nb.errors import ResumableError
+from resumable_nb.journal import NEW
+from resumable_nb.model import MISSING, Attempt, CallRecord, Missing
+from resumable_nb.preview import preview
+from resumable_nb.retry import judge
+from resumable_nb.scope import StepScope
+from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
+
+
+class Effect:
+    """What one call does outside, in its only flight."""
+
+    def __init__(self, tool: Tool, desk: Desk, scope: StepScope, claim: Claim) -> None:
+        self.tool, self.desk, self.journal = tool, desk, desk.journal
+        self.scope, self.claim = scope, claim
+        self.key: Key = (claim.identity, claim.k)
+
+    def make(self, earlier: CallRecord | Missing) -> Course:
+        """Intent, effect, outcome; again where the effect is known not to have happened, or may be repeated.
+
+        Durability. Not repeatable: the intent of *every* try is on disk before its effect. Between two tries the
+        record says "failed, without an end", so that a crash in a long pause leaves no doubt; were the next intent not
+        durable, a power cut could leave that record as the last one, and an effect that happened would happen again.
+        Repeatable: nothing before the result is fsynced; what a power cut takes away is a call that may be repeated.
+        """
+        tool, record, tries = self.tool, self._intent(earlier), 0
+        arguments = tool.with_key(self.claim.bound, record.idempotency_key)
+        while True:
+            record = self._begin(record)
+            try:
+                outcome = yield Invoke(
+                    tool.function, arguments.args, arguments.kwargs, self.key, self.claim.text, tool.timeout_s
+                )
+            except GeneratorExit as gone:  # whoever drove us was interrupted or thrown away
+                self._leave_in_doubt(self._attempted(record, "the call was abandoned"), Raised(gone))
+                raise
+            tries += 1
+            if isinstance(outcome, Returned):
+                self.emit("call.returned")
+                return self._finish(self._attempted(record), outcome.value)
+            error = outcome.error
+            record = self._attempted(record, result.one_line(error, self.claim.secrets))
+            verdict = judge(
+                error,
+                timed_out=outcome.timed_out,
+                repeatable=tool.repeatable,
+                retry_on=tool.retry.retry_on,
+                unsure=tool.unsure,
+                terminal=tool.terminal,
+            )
+            pause_s = tool.retry.pause_s(tries, error) if verdict == "retry" else None
+            if pause_s is not None:
+                self.journal.note(msgspec.structs.replace(record, status="failed", ended_at=None))
+                yield Pause(pause_s)
+            elif verdict == "doubt" or outcome.timed_out or not isinstance(error, Exception):
+                return self._leave_in_doubt(record, outcome)
+            else:
+                return self._fail(record, outcome, error)
+
+    def _intent(self, earlier: CallRecord | Missing) -> CallRecord:
+        """The record to begin with; an earlier one keeps its place."""
+        tool, claim = self.tool, self.claim
+        key = claim.idempotency_key
+        if earlier is not MISSING and earlier.status == "intent" and tool.keyed:
+            key = earlier.idempotency_key or key  # the receiver may know the first one
+        return CallRecord(
+            id=claim.id,
+            step=self.scope.id if earlier is MISSING else earlier.step,
+            n=NEW if earlier is MISSING else earlier.n,
+            tool=tool.name,
+            version=tool.version,
+            identity=claim.identity,
+            k=claim.k,
+            arguments=self.claim.previews,
+            status="intent",
+            repeatable=tool.repeatable,
+            run=self.desk.run,
+            started_at=self.desk.clock(),
+            attempts=() if earlier is MISSING else earlier.attempts,
+            idempotency_key=key,
+            source=tool.source,
+            compensate=tool.compensation,
+        )
+
+    def _begin(self, record: CallRecord) -> CallRecord:
+        attempts = (*record.attempts, Attempt(started_at=self.desk.clock()))
+        self.scope.made.add(record.id)
+        begun = msgspec.structs.replace(record, status="intent", attempts=attempts, ended_at=None)
+        return self.journal.intend(begun, durable=not self.tool.repeatable)
+
+    def _attempted(self, record: CallRecord, error: str = "") -> CallRecord:
+        """The record with the end of its last attempt."""
+        now = self.desk.clock()
+        last = msgspec.structs.replace(record.attempts[-1], ended_at=now, error=error)
+        return msgspec.structs.replace(record, attempts=(*record.attempts[:-1], last), ended_at=now)
+
+    def _finish(self, record: CallRecord, value: Any) -> Outcome:
+        done, rows = result.with_value(self.journal, record, value, self.claim.secrets)
+        try:
+            self.journal.finish(done, rows)
+        except ResumableError as fault:
+            fault.add_note(f"{self.claim.text} did return, and this could not be recorded: {done.preview}")
+            raise
+        return Returned(value)
+
+    def _fail(self, record: CallRecord, outcome: Raised, error: Exception) -> Outcome:
+        failed, rows = result.with_error(self.journal, record, error, self.claim.secrets)
+        try:
+            self.journal.finish(failed, rows)
+        except ResumableError as fault:
+            raise fault from error
+        self.emit("call.failed")
+        return self.failed(failed, outcome)
+
+    def failed(self, record: CallRecord, outcome: Raised) -> Outcome:
+        with self.scope.lock:
+            self.scope.failures[id(outcome.error)] = record.id
+        return outcome
+
+    def _leave_in_doubt(self, record: CallRecord, outcome: Raised) -> Outcome:
+        """Nobody knows: the intent stays open. Saying why is best effort."""
+        error = outcome.error
+        why = record.attempts[-1].error
+        with contextlib.suppress(ResumableError):
+            self.journal.note(msgspec.structs.replace(record, status="intent", ended_at=None, doubt=why))
+        self.emit("call.in_doubt")
+        if isinstance(error, Exception) and not self.tool.repeatable:
+            error.add_note(f"{self.claim.text} may have happened: call {record.id} is in doubt")
+        return outcome
+
+    def reconcile(self, record: CallRecord) -> Course:
+        """Ask the user's function what became of the call."""
+        ask = self.tool.reconcile
+        assert ask is not None
+        kwargs = dict(self.claim.bound.kwargs)
+        if self.tool.keyed and _takes(ask, IDEMPOTENCY_KEY):
+            kwargs[IDEMPOTENCY_KEY] = record.idempotency_key
+        outcome = yield Invoke(ask, self.claim.bound.args, kwargs, self.key, self.claim.text)
+        match outcome:
+            case Returned(Happened(value)):
+                now = self.desk.clock()
+                return self._finish(msgspec.structs.replace(record, resolved="reconcile", ended_at=now), value)
+            case Returned(NotHappened()):
+                return (yield from self.make(record))
+            case Returned(answer):
+                why = "" if answer is None else f"reconcile= answered {preview(answer, self.claim.secrets)}"
+            case Raised(error):
+                if not isinstance(error, Exception):
+                    return outcome
+                why = f"reconcile= raised {result.one_line(error, self.claim.secrets)}"
+        self.emit("call.in_doubt")
+        fault = doubt.in_doubt(self.journal, record, why)
+        raise fault from (outcome.error if isinstance(outcome, Raised) else None)
+
+    def emit(self, kind: str) -> None:
+        self.desk.bus.emit(kind, self.scope.id, tool=self.tool.name, id=self.claim.id)
+
+
+def _takes(function: Callable[..., Any], parameter: str) -> bool:
+    parameters = inspect.signature(function).parameters
+    return parameter in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
