@@ -9,6 +9,7 @@ from resumable_nb.errors import (
     LeaseLost,
     NotSaved,
     ResumableError,
+    Stopped,
     StoreUnavailable,
     TaskBusy,
     UsageError,
@@ -21,6 +22,6 @@ from resumable_nb.track import track
 
 __all__ = [
     "BadArgument", "CollapseWarning", "Corrupt", "Diverged", "Happened", "InDoubt", "LeaseLost", "NotHappened",
-    "NotSaved", "ResumableError", "StoreUnavailable", "TaskBusy", "UsageError", "ValueUnavailable",
+    "NotSaved", "ResumableError", "Stopped", "StoreUnavailable", "TaskBusy", "UsageError", "ValueUnavailable",
     "load_ipython_extension", "step", "task", "tool", "track", "unload_ipython_extension",
 ]  # fmt: skip

@@ -11,9 +11,21 @@ from resumable_nb.events import Bus
 from resumable_nb.journal import Journal
 
 
+def _no_pause(where: str) -> None:
+    """Nobody pauses or stops."""
+
+
+async def _no_pause_async(where: str) -> None:
+    """Nobody pauses or stops."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """What a call needs. ``key``: this user's secret, under which secret arguments are digested."""
+    """What a call needs. ``key``: this user's secret, under which secret arguments are digested.
+
+    ``checkpoint``: called before a call, and never between its intent and its outcome; waits while the task is paused,
+    and raises ``Stopped``.
+    """
 
     journal: Journal
     incarnation: str
@@ -23,3 +35,5 @@ class Desk:
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
     sleep_async: Callable[[float], Awaitable[None]] = asyncio.sleep
+    checkpoint: Callable[[str], None] = _no_pause
+    checkpoint_async: Callable[[str], Awaitable[None]] = _no_pause_async

@@ -21,11 +21,17 @@
     ├── NoContent                 a value has no canonical content, so no fingerprint
     └── NotSaved                  a value cannot be written down, or not be read back
 
+    KeyboardInterrupt
+    └── Stopped                   the user stopped the cell: no fault, and no ``except Exception`` catches it
+    asyncio.CancelledError
+    └── StoppedTask               the same, in an asyncio task of the cell
+
 Every error is one line that says what, where and what to do next; the facts are attributes (``facts``).
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 
@@ -124,3 +130,17 @@ class NotSaved(ResumableError):
 
 class NoContent(ResumableError):
     """A value has no canonical content (a connection, a generator): it cannot be fingerprinted. ``path`` says where."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The user stopped the cell. What it had finished is kept, and Run All goes on from there."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"Stopped: {self}"]
+
+
+class StoppedTask(asyncio.CancelledError):
+    """The user stopped the cell, in an asyncio task that it had started."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"Stopped: {self}"]

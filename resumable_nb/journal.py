@@ -109,7 +109,11 @@ class Journal:
         """
         with self._lock:
             record = self._new_task(name, notebook)
-            gone = [row for kind in ("step", "version", "call", "ident", "pos") for row in self._store.keys(f"{kind}/")]
+            gone = [
+                row
+                for kind in ("step", "version", "call", "ident", "pos", "pause")
+                for row in self._store.keys(f"{kind}/")
+            ]
             self._write({"meta": record}, deletes=gone)
             self._next.clear()
             return record

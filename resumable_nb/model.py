@@ -29,7 +29,7 @@ class Missing(enum.Enum):
 
 MISSING: Final = Missing.MISSING
 
-StepStatus = Literal["running", "done", "failed"]
+StepStatus = Literal["running", "done", "failed", "stopped"]
 CallStatus = Literal["intent", "done", "failed"]
 StepKind = Literal["cell", "block", "function"]
 
@@ -230,6 +230,35 @@ class Position(Stored, frozen=True, kw_only=True):
     """How many calls of each identity with ``each_call`` the kept turns had made."""
     ordinals: dict[str, int] = {}
     """How often each nested step name had been entered."""
+
+
+Want = Literal["run", "pause", "stop"]
+
+
+class PauseRecord(Stored, frozen=True, kw_only=True):
+    """A pause or a stop: who asked for it and when, and what became of it."""
+
+    id: str
+    run: str
+    want: Want
+    by: str
+    asked_at: float
+    where: str = ""
+    """The safe point at which it took effect."""
+    began_at: float | None = None
+    """When that was; ``None`` while the owner is still on its way there."""
+    ended_at: float | None = None
+    ended_by: str = ""
+    end: Literal["", "resumed", "stopped", "nothing was running"] = ""
+
+
+class ControlRequest(Stored, frozen=True, kw_only=True):
+    """What another process asks of the task's owner. A new id is a new request."""
+
+    id: str
+    want: Want
+    by: str
+    at: float
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True):

@@ -120,6 +120,8 @@ def decide_step(
     match record.status:
         case "running":
             return Continue(record, not changes, "continued after a crash", changes)
+        case "stopped":
+            return Continue(record, not changes, "continued after it was stopped", changes)
         case "failed":
             error = textwrap.shorten(record.error, ERROR_CHARS, placeholder=" …") or "an error"
             return Continue(record, not changes, f"continued after {error}", changes)

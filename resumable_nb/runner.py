@@ -12,7 +12,8 @@ from typing import Any, TypeVar, assert_never
 import msgspec
 
 from resumable_nb import output, plan
-from resumable_nb.errors import ResumableError
+from resumable_nb.control import Control
+from resumable_nb.errors import ResumableError, Stopped, StoppedTask
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import Lookup, describe, step_key
 from resumable_nb.journal import Journal
@@ -64,6 +65,8 @@ class Execution:
     """What a skipped step had shown."""
     before: Before | None = None
     entry: Entry | None = None
+    stops: int = 0
+    """How often anything had been stopped when it began."""
 
     @property
     def pending(self) -> bool:
@@ -85,6 +88,7 @@ class Runner:
         bus: Bus,
         *,
         lease: Lease,
+        control: Control,
         run: str,
         lookup: Callable[[Namespace], Lookup],
         made: Callable[[Namespace, Collection[str], StepKey], None] = lambda _space, _names, _key: None,
@@ -94,6 +98,7 @@ class Runner:
         self._snapshots = snapshots
         self._bus = bus
         self._lease = lease
+        self._control = control
         self._run = run
         self._lookup = lookup
         self._made = made
@@ -115,9 +120,10 @@ class Runner:
         """Decide; bring a skipped step's state back; begin any other.
 
         ``replay`` says why the body has to run even when the step is done (its tool calls answer from the journal).
-        Raises ``TaskBusy``, ``Corrupt``, ``StoreUnavailable`` before the body has run.
+        Raises ``TaskBusy``, ``Corrupt``, ``StoreUnavailable``, ``Stopped`` before the body has run.
         """
         self._lease.ensure()
+        self._control.checkpoint(spec.id)
         recorded = self._journal.step(spec.id)
         key = self.key(spec, space)
         decision = plan.decide_step(recorded, key, spec.options, missing_files(spec))
@@ -153,6 +159,8 @@ class Runner:
             execution.entry.leave()
         if not execution.pending:
             return execution.record
+        if error is None and execution.stops != self._control.stops:
+            error = Stopped("something in this step was stopped, and caught that")
         if error is not None:
             return self._fail(execution, error)
         self._bus.emit("step.body_done", execution.spec.id)
@@ -232,7 +240,7 @@ class Runner:
             key=key,
             continuing=isinstance(decision, plan.Continue),
         )
-        execution = Execution(spec, decision, record, key, inner)
+        execution = Execution(spec, decision, record, key, inner, stops=self._control.stops)
         execution.before = self._snapshots.begin(space, spec.body)
         execution.entry = Entry(inner)
         return execution
@@ -244,7 +252,7 @@ class Runner:
         text = f"{type(error).__name__}: {error}".removesuffix(": ")
         record = msgspec.structs.replace(
             execution.record,
-            status="failed",
+            status="stopped" if isinstance(error, Stopped | StoppedTask) else "failed",
             ended_at=self._clock(),
             duration_s=self._duration_s(execution.spec),
             error=text[:500],

@@ -24,6 +24,7 @@ import msgspec
 from resumable_nb import block, tools, track
 from resumable_nb import frame as frames
 from resumable_nb.block import enter_block, leave, pending, restored
+from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError
 from resumable_nb.events import Bus, Event, Listener
 from resumable_nb.fingerprint import Lookup
@@ -103,6 +104,7 @@ class Session:
         self.bus = bus or Bus()
         self.run = f"{time.time_ns() // 1_000_000:013d}-{uuid.uuid4().hex[:6]}"
         self.lease = Lease(store, run=self.run, bus=self.bus)
+        self.control = Control(store, self.lease, self.bus, run=self.run, clock=clock)
         self.journal = Journal(store, self.lease, self.bus, clock=clock)
         self.space = Namespace(live, live, hidden, lazy)
         self.snapshots = Snapshots(store, self.bus, live, verify=True)
@@ -115,6 +117,7 @@ class Session:
             self.snapshots,
             self.bus,
             lease=self.lease,
+            control=self.control,
             run=self.run,
             lookup=self.lookup,
             made=self._made,
@@ -148,6 +151,10 @@ class Session:
             key=user_key(),
             bus=self.bus,
             clock=self._clock,
+            sleep=self.control.wait,
+            sleep_async=self.control.wait_async,
+            checkpoint=self.control.checkpoint,
+            checkpoint_async=self.control.checkpoint_async,
         )
 
     def _incarnation(self) -> str:
@@ -157,7 +164,7 @@ class Session:
 
     def keeper(self) -> track.Keeper:
         """What a loop needs."""
-        return track.Keeper(self.journal, self.snapshots, self.bus, self.space_of, self._clock)
+        return track.Keeper(self.journal, self.snapshots, self.bus, self.space_of, self.control, self._clock)
 
     def space_of(self, frame: FrameType) -> Namespace:
         """The variables that code in ``frame`` sees: the notebook's own, or a merged copy in a function or class."""
@@ -198,6 +205,7 @@ class Session:
 
     def close(self) -> None:
         """Give the lease back and close the store. The session opens again at the next use."""
+        self.control.close()
         if self.lease.held:
             with contextlib.suppress(Exception):  # a store that is gone must not keep a kernel from ending
                 self.journal.end_run(self.run)
@@ -212,6 +220,7 @@ class Session:
                 self.journal.begin_run(
                     self.run, pid=os.getpid(), host=socket.gethostname(), kernel=os.environ.get("JPY_SESSION_NAME", "")
                 )
+                self.control.owned()
             case "step.skipped":
                 self.saved_s += float(event.facts.get("saved_s", 0.0))
 

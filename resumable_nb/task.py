@@ -8,10 +8,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from resumable_nb import codec
+from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
-from resumable_nb.model import MISSING, CallRecord, Missing, Owner, RunRecord, StepRecord
+from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord, RunRecord, StepRecord
 from resumable_nb.runner import Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.tools import resolve_call
@@ -21,7 +22,7 @@ from resumable_nb.wording import clock_time, duration, plural
 if TYPE_CHECKING:
     from resumable_nb.history import DataFrame
 
-Status = Literal["pending", "running", "idle", "failed", "completed", "dead", "closed"]
+Status = Literal["pending", "running", "idle", "paused", "stopped", "failed", "completed", "dead", "closed"]
 
 
 class Parts(Protocol):
@@ -30,6 +31,7 @@ class Parts(Protocol):
     name: str
     journal: Journal
     lease: Lease
+    control: Control
     snapshots: Snapshots
     runner: Runner
     space: Namespace
@@ -51,7 +53,11 @@ class Task:
 
     @property
     def status(self) -> Status:
-        """pending (nothing ran yet), running, idle (open in a live kernel), failed, completed, dead, closed."""
+        """pending (nothing ran yet), running, idle (open in a live kernel), paused, stopped, failed, completed, dead,
+        closed.
+
+        A task that was paused when its kernel ended stays paused: the next Run All resumes it.
+        """
         journal = self._parts.journal
         record = journal.task()
         if record is MISSING:
@@ -59,13 +65,37 @@ class Task:
         steps = journal.steps()
         alive = self._owner() is not MISSING
         executing = any(step.status == "running" for step in steps)
+        if self._paused(alive, executing):
+            return "paused"
         if executing:
             return "running" if alive else "dead"
-        if any(step.status == "failed" for step in steps):
-            return "failed"
+        for status in ("failed", "stopped"):
+            if any(step.status == status for step in steps):
+                return status
         if record.completed_at is not None:
             return "completed"
         return "idle" if alive else "closed"
+
+    def _paused(self, alive: bool, executing: bool) -> bool:
+        """Whether it waits, or would wait at once. One that is on its way to a safe point is running."""
+        last = self._parts.control.pauses()[-1:]
+        return any(each.want == "pause" and each.ended_at is None and _waits(each, alive, executing) for each in last)
+
+    def pause(self, by: str = "") -> None:
+        """Wait at the next safe point (between tool calls, turns of ``track`` loops, and steps) until ``resume``.
+
+        In any thread, and for the kernel that has the task, also from another process: that one notices within about a
+        second. ``by`` says who asked, for the record.
+        """
+        self._parts.control.pause(by)
+
+    def resume(self, by: str = "") -> None:
+        """Go on after ``pause``."""
+        self._parts.control.resume(by)
+
+    def stop(self, by: str = "") -> None:
+        """End the running cell at its next safe point, and with it Run All; the next Run All goes on from there."""
+        self._parts.control.stop(by)
 
     def history(self) -> DataFrame:
         """Tool calls, one a row, in the order in which they started.
@@ -208,3 +238,7 @@ class Task:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
+
+
+def _waits(pause: PauseRecord, alive: bool, executing: bool) -> bool:
+    return pause.began_at is not None or not alive or not executing

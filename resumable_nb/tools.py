@@ -90,6 +90,7 @@ def _sync_wrapper(definition: Tool) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # IPython leaves the frame out: the traceback is the user's
         desk = _desk()
+        desk.checkpoint(definition.name)
         return _end(drive(course(definition, desk, args, kwargs), desk.sleep))
 
     call.tool = definition  # type: ignore[attr-defined]
@@ -101,6 +102,7 @@ def _async_wrapper(definition: Tool) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # IPython leaves the frame out: the traceback is the user's
         desk = _desk()
+        await desk.checkpoint_async(definition.name)
         return _end(await drive_async(course(definition, desk, args, kwargs), desk.sleep_async))
 
     call.tool = definition  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ import msgspec
 
 from resumable_nb import frame as frames
 from resumable_nb import scope
+from resumable_nb.control import Control
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Bus
 from resumable_nb.journal import Journal
@@ -31,6 +32,7 @@ class Keeper:
     snapshots: Snapshots
     bus: Bus
     space: Callable[[FrameType], Namespace]
+    control: Control
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
 
@@ -113,6 +115,7 @@ class Track(Generic[T]):
                 break
             yield item
             loop.turn(sys._getframe(1))
+            loop.control.checkpoint(loop.where)
         loop.finish(sys._getframe(1))
 
     async def __aiter__(self) -> AsyncIterator[T]:
@@ -124,6 +127,7 @@ class Track(Generic[T]):
         while (item := await anext(items, MISSING)) is not MISSING:
             yield item
             loop.turn(sys._getframe(1))
+            await loop.control.checkpoint_async(loop.where)
         loop.finish(sys._getframe(1))
 
 
@@ -134,8 +138,10 @@ class Loop:
         self._owner = owner
         self._names = owner.keep or ()
         self._keeper = _provider[0]()
+        self.control = self._keeper.control
         self._scope = scope.current()
         self._id = f"{owner.label or 'loop'}#{self._scope.next_ordinal(f'track {owner.label}') + 1}"
+        self.where = f"{owner.label or 'loop'}"
         self.done = self._kept = self._resumed_at = 0
         self._kept_s = self._started_s = self._keeper.monotonic()
         if owner.keep is not None:
@@ -157,6 +163,8 @@ class Loop:
         self._tell(ended=True)
 
     def _due(self) -> bool:
+        if self.control.wanted != "run":  # whoever pauses may shut the kernel down
+            return True
         every, every_s = self._owner.every, self._owner.every_s
         if every and self.done - self._kept >= every:
             return True

@@ -85,6 +85,8 @@ class Hooks:
         del self._cells[_outer_cells() :]  # an execution that was cancelled may never have been left
         if not self._cells:
             scope.reset()
+            if session.is_open():
+                session.current().control.begin()
         text = info.raw_cell or ""
         self._cells.append(Cell(info, text, {name: id(value) for name, value in self.shell.user_ns.items()}))
         message = rewrite.misplaced(text)
@@ -162,9 +164,17 @@ class Hooks:
             try:
                 self._leave(cell.execution, result, outputs)
             except Exception as error:  # whatever it is: a step that is not committed must stop Run All
-                if result is not None:
-                    result.error_in_exec = error
-                self.shell.showtraceback((type(error), error, error.__traceback__))
+                self._fail(result, error)
+        if not self._cells and session.is_open():
+            late = session.current().control.end()
+            if late is not None and (result is None or result.success):
+                self._fail(result, late)
+
+    def _fail(self, result: Any, error: BaseException) -> None:
+        """Make it the cell's error after all, so that Run All stops."""
+        if result is not None:
+            result.error_in_exec = error
+        self.shell.showtraceback((type(error), error, error.__traceback__))
 
     def _leave(self, execution: Execution, result: Any, outputs: list[dict[str, Any]]) -> None:
         error: BaseException | None
