@@ -1,6 +1,7 @@
 """Notebooks that survive: kill the kernel at any instant, Run All again, and go on without repeating a side effect."""
 
 from resumable_nb.block import step
+from resumable_nb.divergence import DivergenceWarning
 from resumable_nb.errors import (
     BadArgument,
     Corrupt,
@@ -21,7 +22,7 @@ from resumable_nb.tools import CollapseWarning, Happened, NotHappened, tool
 from resumable_nb.track import track
 
 __all__ = [
-    "BadArgument", "CollapseWarning", "Corrupt", "Diverged", "Happened", "InDoubt", "LeaseLost", "NotHappened",
-    "NotSaved", "ResumableError", "Stopped", "StoreUnavailable", "TaskBusy", "UsageError", "ValueUnavailable",
-    "load_ipython_extension", "step", "task", "tool", "track", "unload_ipython_extension",
+    "BadArgument", "CollapseWarning", "Corrupt", "Diverged", "DivergenceWarning", "Happened", "InDoubt", "LeaseLost",
+    "NotHappened", "NotSaved", "ResumableError", "Stopped", "StoreUnavailable", "TaskBusy", "UsageError",
+    "ValueUnavailable", "load_ipython_extension", "step", "task", "tool", "track", "unload_ipython_extension",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
-from resumable_nb import doubt, plan, result, scope
+from resumable_nb import divergence, doubt, plan, result, scope
 from resumable_nb.claim import Claim
 from resumable_nb.desk import Desk
 from resumable_nb.drive import Course, Flight, Key, Outcome, Raised, Returned, Wait, inside_a_tool
@@ -84,15 +84,21 @@ class _Call:
         self.claim = Claim(tool, self.scope, args, kwargs, incarnation=desk.incarnation, key=desk.key)
         self.effect = Effect(tool, desk, self.scope, self.claim)
         self.key = self.effect.key
+        self.scope.claimed.add(self.claim.id)
 
     def record(self) -> CallRecord | Missing:
-        return self.journal.call(*self.key)
+        record = self.journal.call(*self.key)
+        if record is not MISSING:
+            self.scope.claimed.add(record.id)
+        return record
 
     def answer(self) -> Course:
         """Decide, in the only flight of this call."""
         # Owned before it is read: an open intent may be a live call of another kernel, which is busy, not in doubt.
         self.journal.own()
         record = self.record()
+        if record is MISSING:
+            record = divergence.judge(self.journal, self.scope, self.tool, self.claim, _user_level)
         decision = plan.decide_call(
             record,
             repeatable=self.tool.repeatable,

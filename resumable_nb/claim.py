@@ -6,12 +6,19 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from resumable_nb.drive import Key
 from resumable_nb.errors import BadArgument, NoContent
-from resumable_nb.fingerprint import call_identity
+from resumable_nb.fingerprint import argument_marks, call_identity
 from resumable_nb.model import digest
 from resumable_nb.preview import HIDDEN, preview, secrets_in
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
+
+
+def call_id(key: Key) -> str:
+    """What people know the call by."""
+    identity, k = key
+    return digest(f"{identity}@{k}".encode())[:12]
 
 
 class Claim:
@@ -31,15 +38,15 @@ class Claim:
         incarnation: str,
         key: bytes,
     ) -> None:
-        self._tool = tool
+        self._tool, self._secret_key = tool, key
         given = dict(kwargs)
         given_key = given.pop(IDEMPOTENCY_KEY, None) if tool.keyed else None
         self.bound = tool.bind(args, given)
         self._flat = tool.flat(self.bound)
         self.identity = self._identity(incarnation, key, scope.id if tool.each_call else "")
         self.k = self._claim(scope)
+        self.id = call_id((self.identity, self.k))
         name = f"{self.identity}@{self.k}"
-        self.id = digest(name.encode())[:12]
         self.idempotency_key = str(given_key or digest(f"idempotency {name}".encode())) if tool.keyed else ""
 
     def _identity(self, incarnation: str, key: bytes, step: str) -> str:
@@ -68,6 +75,16 @@ class Claim:
             k = scope.claims[self.identity]
             scope.claims[self.identity] += 1
             return k
+
+    @functools.cached_property
+    def marks(self) -> dict[str, str]:
+        """Digests of the arguments that identify the call, as they were when this was first asked."""
+        return self.marks_now()
+
+    def marks_now(self) -> dict[str, str]:
+        """The same of the arguments as they are. A ``key=`` function says more than the arguments do: then none."""
+        tool = self._tool
+        return {} if tool.key is not None else argument_marks(tool.identifying(self._flat), self._secret_key)
 
     @functools.cached_property
     def secrets(self) -> frozenset[str]:

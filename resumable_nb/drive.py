@@ -80,12 +80,13 @@ Course = Generator[Action, Outcome, Outcome]
 
 DONE: Final = Returned(None)
 
-_making: contextvars.ContextVar[frozenset[Key]] = contextvars.ContextVar("resumable_nb_making", default=frozenset())
+_making: contextvars.ContextVar[tuple[Key, ...]] = contextvars.ContextVar("resumable_nb_making", default=())
 
 
-def inside_a_tool() -> bool:
-    """Whether a tool's function is being executed here."""
-    return bool(_making.get())
+def inside_a_tool() -> Key | None:
+    """The call whose function is being executed here, the innermost one."""
+    making = _making.get()
+    return making[-1] if making else None
 
 
 def drive(course: Course, sleep: Callable[[float], None] = time.sleep) -> Outcome:
@@ -173,7 +174,7 @@ def _inside_itself(action: Wait) -> UsageError:
 
 
 def _run(action: Invoke) -> Outcome:
-    token = _making.set(_making.get() | {action.key})
+    token = _making.set((*_making.get(), action.key))
     try:
         value = action.function(*action.args, **action.kwargs)
     except BaseException as error:
@@ -202,7 +203,7 @@ def _run_in_thread(action: Invoke) -> Outcome:
 
 
 async def _run_async(action: Invoke) -> Outcome:
-    token = _making.set(_making.get() | {action.key})
+    token = _making.set((*_making.get(), action.key))
     limit = None if action.timeout_s is None else asyncio.timeout(action.timeout_s)
     try:
         async with limit or contextlib.nullcontext():

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from resumable_nb import doubt, result
-from resumable_nb.claim import Claim
+from resumable_nb.claim import Claim, call_id
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
-from resumable_nb.drive import Course, Invoke, Key, Outcome, Pause, Raised, Returned
+from resumable_nb.drive import Course, Invoke, Key, Outcome, Pause, Raised, Returned, inside_a_tool
 from resumable_nb.errors import ResumableError
 from resumable_nb.journal import NEW
 from resumable_nb.model import MISSING, Attempt, CallRecord, Missing
@@ -96,6 +96,10 @@ class Effect:
             idempotency_key=key,
             source=tool.source,
             compensate=tool.compensation,
+            marks=claim.marks,
+            rule=tool.rule,
+            beside=not self.scope.strand.is_here(),
+            inside="" if (outer := inside_a_tool()) is None else call_id(outer),
         )
 
     def _begin(self, record: CallRecord) -> CallRecord:

@@ -235,6 +235,10 @@ class Journal:
         self._write({call_row(record): record}, rows, durable=durable)
         self._bus.emit("call.result_committed", record.step, tool=record.tool, id=record.id)
 
+    def adopt(self, record: CallRecord, identity: str, k: int) -> None:
+        """From now on the recorded call answers for another identity too. Durable."""
+        self._write({}, {_ident_row(identity, k): call_row(record).encode()})
+
     def note(self, record: CallRecord) -> bool:
         """Write what is known about a call that this run has open; ``False`` when it was settled meanwhile.
 

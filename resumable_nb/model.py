@@ -158,6 +158,8 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     error: str = ""
     replay: str = ""
     """Why its state cannot be put back from outside, so that the body has to run again, calls answered."""
+    first_call: int = 0
+    """How many calls the step had recorded when its body first began with this key: later ones are of this code."""
     left: str = ""
     """How the body of a block was left: ``return``, ``break``, ``continue``, or at its end."""
 
@@ -205,6 +207,14 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     """Digest of the tool's code when it was called: shown as drift, never part of the identity."""
     compensate: str = ""
     """Name of the function that undoes the call."""
+    marks: dict[str, str] = {}
+    """Keyed digests of the arguments that identify the call: they say which one differs from another call's."""
+    rule: str = ""
+    """Which parameters identified the tool's calls: ``ignore=`` and ``key=`` may say otherwise later."""
+    beside: bool = False
+    """Asked for beside other calls (another thread or task than the step's own): it has no place in the order."""
+    inside: str = ""
+    """Id of the tool call that made it: who replays that one does not ask for this one."""
 
     @property
     def duration_s(self) -> float | None:
@@ -230,6 +240,8 @@ class Position(Stored, frozen=True, kw_only=True):
     """How many calls of each identity with ``each_call`` the kept turns had made."""
     ordinals: dict[str, int] = {}
     """How often each nested step name had been entered."""
+    calls: int = 0
+    """How many calls the step had recorded: the kept turns do not ask for theirs again."""
 
 
 Want = Literal["run", "pause", "stop"]

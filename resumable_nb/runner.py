@@ -11,7 +11,7 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from resumable_nb import output, plan
+from resumable_nb import divergence, output, plan
 from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError, Stopped, StoppedTask
 from resumable_nb.events import Bus
@@ -165,11 +165,13 @@ class Runner:
             return self._fail(execution, error)
         self._bus.emit("step.body_done", execution.spec.id)
         try:
-            return self._commit(execution, space, result, outputs or [], left, given)
+            record = self._commit(execution, space, result, outputs or [], left, given)
         except ResumableError as problem:
             with contextlib.suppress(ResumableError):  # no room for that either: then it looks like a crash
                 self._fail(execution, problem)
             raise
+        divergence.report(self._journal, execution.scope)
+        return record
 
     def run(self, spec: StepSpec, space: Namespace, execute: Callable[[], T]) -> T | Missing:
         """The whole way for a body that is a callable; ``MISSING`` when the step was skipped."""
@@ -226,6 +228,7 @@ class Runner:
             why=why,
             changes=changes,
             previews=self.previews(key, space),
+            first_call=earlier.first_call if earlier is not MISSING and same_key else self._journal.count(spec.id),
             started_at=self._clock(),
             text=spec.text,
             random=random_blob,
@@ -239,6 +242,8 @@ class Runner:
             version=version,
             key=key,
             continuing=isinstance(decision, plan.Continue),
+            unchanged=same_key,
+            first_call=record.first_call,
         )
         execution = Execution(spec, decision, record, key, inner, stops=self._control.stops)
         execution.before = self._snapshots.begin(space, spec.body)

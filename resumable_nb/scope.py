@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from resumable_nb.model import StepKey
+from resumable_nb.model import CallRecord, StepKey
 
 NO_KEY: Final = StepKey(source="")
+
+
+@dataclass(frozen=True, slots=True)
+class Strand:
+    """The thread and, in async code, the task that runs a step's body: what it asks for has an order."""
+
+    thread: int = field(default_factory=threading.get_ident)
+    task: weakref.ref[asyncio.Task[Any]] | None = field(default_factory=lambda: _task_ref())
+
+    def is_here(self) -> bool:
+        """Whether the running code is this strand, or the only task of a loop that this strand waits for."""
+        if self.thread != threading.get_ident():
+            return False
+        here = _task()
+        own = None if self.task is None else self.task()
+        if here is None or here is own:
+            return True
+        loop = here.get_loop()
+        return (own is None or own.get_loop() is not loop) and len(asyncio.all_tasks(loop)) == 1
+
+
+def _task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop is running in this thread
+        return None
+
+
+def _task_ref() -> weakref.ref[asyncio.Task[Any]] | None:
+    task = _task()
+    return None if task is None else weakref.ref(task)
 
 
 @dataclass(slots=True, eq=False)
@@ -25,10 +58,23 @@ class StepScope:
     """What the step depends on, as it was when the body first began; a loop that goes on from a kept turn says so."""
     continuing: bool = False
     """The body runs again after a crash, a stop or an error: recorded failures that it handled replay."""
+    unchanged: bool = False
+    """It is the code that ran before, from the same state: it asks for the same calls, in the same order."""
+    first_call: int = 0
+    """Calls with a lower number were made by other code."""
+    excused: int = 0
+    """Calls with a lower number belong to kept turns of a loop, which do not run again."""
     claims: Counter[str] = field(default_factory=Counter)
     """How many calls of each ``each_call`` identity this execution has asked for."""
     made: set[str] = field(default_factory=set)
     """Ids of the calls that this execution itself has made: an identical one collapses into them."""
+    claimed: set[str] = field(default_factory=set)
+    """Ids of the calls that this execution has asked for, made or answered."""
+    unclaimed: list[CallRecord] | None = None
+    """Recorded calls that it has not asked for yet, in order; ``None`` until somebody needs to know."""
+    warned: set[str] = field(default_factory=set)
+    """Tools of which this execution was told that they have diverged."""
+    strand: Strand = field(default_factory=Strand)
     ordinals: Counter[str] = field(default_factory=Counter)
     """How often each nested step or loop name has been entered in this execution."""
     failures: dict[int, str] = field(default_factory=dict)

@@ -84,6 +84,12 @@ class Tool:
         """Whether calls are handed an idempotency key."""
         return IDEMPOTENCY_KEY in self.signature.parameters
 
+    @functools.cached_property
+    def rule(self) -> str:
+        """Which parameters identify a call, in a fixed spelling."""
+        names = self.identifying(self._asked.parameters)
+        return "key()" if self.key is not None else ",".join(sorted(names))
+
     @property
     def compensation(self) -> str:
         """The name under which the undoing function is recorded."""

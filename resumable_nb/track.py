@@ -181,6 +181,7 @@ class Loop:
         with self._scope.lock:
             self._scope.claims = Counter(position.claims)
             self._scope.ordinals |= Counter(position.ordinals)
+            self._scope.excused = max(self._scope.excused, position.calls)
             # An interrupted loop has changed its variables: what the step will leave comes from those at its beginning.
             inputs = {name: mark for name, mark in self._scope.key.inputs.items() if name not in self._names}
             self._scope.key = msgspec.structs.replace(self._scope.key, inputs=inputs | position.inputs)
@@ -214,6 +215,7 @@ class Loop:
             manifest=capture.manifest_digest,
             claims=dict(self._scope.claims),
             ordinals=dict(self._scope.ordinals),
+            calls=self._keeper.journal.count(self._scope.id),
         )
         self._keeper.bus.emit("track.keep", self._scope.id, loop=self._id, done=self.done)
         self._keeper.journal.keep_position(position, capture.rows)

@@ -75,11 +75,24 @@ def call_identity(
     """
     plain = {name: _argument(tool, name, value) for name, value in arguments.items()}
     secret_key = blake3(key, derive_key_context="resumable_nb 2026 secret arguments").digest()
-    hidden = {
-        name: blake3(f"{name}\0{_argument(tool, name, value)}".encode(), key=secret_key).hexdigest(length=16)
-        for name, value in secrets.items()
-    }
+    hidden = {name: _keyed(name, _argument(tool, name, value), secret_key) for name, value in secrets.items()}
     return fingerprint(["call", incarnation, tool, version, step, plain, hidden])
+
+
+def argument_marks(arguments: Mapping[str, object], key: bytes) -> dict[str, str]:
+    """A digest for each argument, keyed, so that nobody can try values against one; empty without a lasting content."""
+    mark_key = blake3(key, derive_key_context="resumable_nb 2026 argument marks").digest()
+    marks = {}
+    for name, value in arguments.items():
+        try:
+            marks[name] = _keyed(name, fingerprint(value), mark_key)[:16]
+        except NoContent:
+            marks[name] = ""
+    return marks
+
+
+def _keyed(name: str, content: str, key: bytes) -> str:
+    return blake3(f"{name}\0{content}".encode(), key=key).hexdigest(length=16)
 
 
 def _argument(tool: str, name: str, value: object) -> str:
