@@ -10,6 +10,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	then command -v "$$python"; break; fi; done)
 VENV ?= .venv
 READY := $(VENV)/.ready
+LIBRARIES := $(VENV)/.libraries
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
@@ -40,7 +41,7 @@ lint: $(READY) ## ruff and mypy
 unit: $(READY) ## fast tests
 	$(PYTEST) -q -m "not kernel and not sweep" -n $(JOBS)
 
-kernel: $(READY) system ## tests that start and kill real kernels
+kernel: $(READY) $(LIBRARIES) system ## tests that start and kill real kernels
 	$(PYTEST) -q -m "kernel or sweep" -n $(JOBS)
 
 # Every other supported Python on this machine, each once: on PATH or among pyenv's.
@@ -73,6 +74,11 @@ $(READY): pyproject.toml constraints.txt
 	@rm -f $@
 	@"$(PYTHON)" -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# What only the tests with real kernels need.
+$(LIBRARIES): $(READY)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,libraries]'
 	@touch $@
 
 notebooks: $(READY) ## run the example notebooks and save them with their outputs

@@ -55,6 +55,7 @@ class _Verdict(enum.Enum):
     DEFINITION = enum.auto()
     ENUM = enum.auto()
     ARRAY = enum.auto()
+    TENSOR = enum.auto()
     PANDAS = enum.auto()
 
 
@@ -147,6 +148,10 @@ class Survey:
                         found.nodes[id(thing)] = thing
                         found.arrays.append(thing)
                         children += _array_children(thing)
+                    case _Verdict.TENSOR:
+                        found.nodes[id(thing)] = thing
+                        found.arrays += _memory_of(thing)
+                        children += [thing.grad if thing.is_leaf else None, *vars(thing).values()]
                     case _Verdict.PANDAS:
                         found.nodes[id(thing)] = thing
                         children += _pandas_children(thing, found.island)
@@ -263,7 +268,7 @@ def _verdict(kind: type) -> _Verdict:
 
 
 def _judge(kind: type) -> _Verdict:
-    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+    numpy, pandas, torch = (sys.modules.get(name) for name in ("numpy", "pandas", "torch"))
     if kind in ATOMS or str(kind.__module__).partition(".")[0] in _FOREIGN:
         return _Verdict.STOP
     if issubclass(kind, type | types.FunctionType | type(functools.lru_cache(lambda: None))):
@@ -277,6 +282,8 @@ def _judge(kind: type) -> _Verdict:
             return _Verdict.ARRAY
         if issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc):
             return _Verdict.STOP
+    if torch is not None and hasattr(torch, "Tensor") and issubclass(kind, torch.Tensor):
+        return _Verdict.TENSOR
     if pandas is not None:
         if kind in (type(pandas.NaT), type(pandas.NA), pandas.Timestamp, pandas.Timedelta):
             return _Verdict.STOP
@@ -295,6 +302,23 @@ def _root(array: Any) -> Any:
 def _can_be_view(array: Any) -> bool:
     numpy = sys.modules["numpy"]
     return type(array).__reduce__ is numpy.ndarray.__reduce__ and not getattr(array, "__dict__", None)
+
+
+class _Storage:
+    """The memory that a tensor looks into, for numpy."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        memory = tensor.untyped_storage()
+        at, size = memory.data_ptr(), memory.nbytes()
+        self.__array_interface__ = {"data": (at, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def _memory_of(tensor: Any) -> list[Any]:
+    torch, numpy = sys.modules["torch"], sys.modules["numpy"]
+    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or not tensor.untyped_storage().nbytes():
+        return []
+    return [numpy.asarray(_Storage(tensor))]
 
 
 def _array_children(array: Any) -> list[Any]:

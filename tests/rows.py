@@ -101,3 +101,26 @@ def run(kernel: Kernel, case: Row, done: int, steps: tuple[str, ...]) -> None:
 
 def restored(shown: Shown) -> bool:
     return any(each.startswith("✓ ") for each in shown.messages)
+
+
+def prove_all(kernels: Seeds, cases: Mapping[str, Row]) -> dict[str, str]:
+    """As ``prove``, for many cases in the same kernels; each binds all that it uses. What went wrong, by case."""
+    faults: dict[str, str] = dict.fromkeys(cases, "")
+    for done in range(max(len(case.steps) for case in cases.values()) + 1):
+        kernel = kernels()
+        for number, (name, case) in enumerate(cases.items()):
+            faults[name] = faults[name] or _fault(kernel, case, f"row-{number}", done)
+    return faults
+
+
+def _fault(kernel: Kernel, case: Row, name: str, done: int) -> str:
+    """Run the case as far as its turn has come; what is not as it should be."""
+    for index, text in enumerate(case.steps[: done + 1]):
+        shown = kernel.attempt(f"%%resumable {name}-{index}\n{text}")
+        if shown.error or restored(shown) != (index < done) or len(shown.messages) != (index < done):
+            return f"turn {done}, step {index}: {text}\n{shown.text}"
+    if done >= len(case.steps) - 1:
+        shown = kernel.attempt(case.check)
+        if shown.error:
+            return f"turn {done}: {case.check}\n{shown.text}"
+    return ""

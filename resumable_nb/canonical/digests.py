@@ -18,6 +18,7 @@ from resumable_nb.canonical.definitions import DEFINITIONS, class_expander
 from resumable_nb.canonical.frames import frame_expander
 from resumable_nb.canonical.objects import SMALL, object_expander
 from resumable_nb.canonical.origin import user_module
+from resumable_nb.canonical.tensors import tensor_expander
 from resumable_nb.canonical.writer import Canonical, Expander, Node
 
 _EXACT: Final[dict[type, Expander]] = {
@@ -93,4 +94,4 @@ def _expand(value: Any, canon: Canonical) -> bytes | Node:
 def _expander(kind: type) -> Expander:
     if issubclass(kind, type):
         return class_expander
-    return numpy_expander(kind) or frame_expander(kind) or object_expander(kind)
+    return numpy_expander(kind) or frame_expander(kind) or tensor_expander(kind) or object_expander(kind)

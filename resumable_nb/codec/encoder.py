@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import io
+import operator
 import pickle
 import sys
 import types
@@ -17,6 +18,7 @@ import cloudpickle
 from resumable_nb.codec import rebuild
 from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
 from resumable_nb.codec.special import Reduced, special
+from resumable_nb.codec.tensors import in_memory, reduce_tensor, tensor_type
 
 OUT_OF_BAND_BYTES: Final = 64 << 10
 """Buffers from this size on stay out of the stream."""
@@ -187,6 +189,9 @@ class _Reducer:
         usual = cloudpickle.Pickler.reducer_override(self, kind)
         if usual is NotImplemented or len(usual) < 6:
             return usual
+        made_of = vars(kind).get("__pydantic_generic_metadata__") or {}
+        if (origin := made_of.get("origin")) is not None:  # Box[int]: pydantic keeps one class for each argument
+            return operator.getitem, (origin, made_of["args"])
         key, held = self._reference(kind)
         if not held:
             return rebuild.make_reference, key
@@ -225,9 +230,7 @@ class _Reducer:
                 owner, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
             )  # fmt: skip
         if extent := self._shared.memory.get(id(array)):
-            if extent not in self._memories:
-                self._memories[extent] = _Memory(*extent)
-            memory = self._memories[extent]
+            memory = self._memory(extent)
             offset = _address(array) - memory.low
             return rebuild.make_array, (
                 memory, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
@@ -236,6 +239,18 @@ class _Reducer:
             copy = array.copy(order="K")
             return rebuild.make_readonly, (copy,)
         return NotImplemented
+
+    def _memory(self, extent: tuple[int, int]) -> _Memory:
+        if extent not in self._memories:
+            self._memories[extent] = _Memory(*extent)
+        return self._memories[extent]
+
+    def _tensor(self, tensor: Any) -> Reduced:
+        if not in_memory(tensor):
+            return NotImplemented
+        at = tensor.data_ptr()
+        found = [extent for extent in {*self._shared.memory.values()} if extent[0] <= at < extent[1]]
+        return reduce_tensor(tensor, self._memory(found[0]) if found else None, found[0][0] if found else 0)
 
     def _memmap(self, array: Any) -> Reduced:
         base = array
@@ -319,6 +334,8 @@ def _handler(kind: type) -> Handler | None:
 
 def _array_handler(kind: type) -> Handler | None:
     numpy = sys.modules.get("numpy")
+    if tensor_type(kind):
+        return _Reducer._tensor
     if numpy is None or not issubclass(kind, numpy.ndarray):
         return None
     return _Reducer._memmap if issubclass(kind, numpy.memmap) else _Reducer._array

@@ -241,6 +241,27 @@ def make_arrow(kind: Any, length: int, buffers: Sequence[Any], nulls: int, offse
     return pyarrow.Array.from_buffers(kind, length, held, nulls, offset)
 
 
+def make_tensor(memory: Any, kind: str, view: Any, trained: bool, parameter: bool) -> Any:
+    """``memory`` is an array of the tensor's form, or bytes with a ``view`` into them: shape, strides, offset."""
+    import numpy
+    import torch
+
+    dtype = getattr(torch, kind)
+    if view is None:
+        tensor = torch.from_numpy(memory).view(dtype)
+    else:
+        shape, strides, offset = view
+        whole = torch.from_numpy(numpy.frombuffer(memory, "u1"))
+        end = offset + (whole.numel() - offset) // dtype.itemsize * dtype.itemsize
+        tensor = whole[offset:end].view(dtype).as_strided(shape, strides)
+    return torch.nn.Parameter(tensor, trained) if parameter else tensor.requires_grad_(trained)
+
+
+def set_tensor(tensor: Any, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        setattr(tensor, name, value)
+
+
 def keep_source(filename: str, text: str) -> str:
     """Let ``inspect.getsource`` and tracebacks find the text of a cell of another kernel; returns under what name."""
     lines = text.splitlines(keepends=True)

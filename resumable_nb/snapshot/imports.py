@@ -26,6 +26,8 @@ def origin(name: str, value: object) -> str:
         return value.__name__ if known else ""
     if not callable(value) or not (isinstance(value, _CALLABLES) or _is_native(type(value))):
         return ""
+    if getattr(value, "__module__", None) == "__main__":  # multiprocessing has the notebook under a second name
+        return ""
     for attribute in (getattr(value, "__qualname__", None), name):
         for module in (getattr(value, "__module__", None), None):
             found = _in_module(module, attribute, value) if module else _anywhere(attribute, value)
