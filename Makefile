@@ -20,7 +20,7 @@ SYSTEM := strace:strace
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint unit kernel others system venv notebooks clean
+.PHONY: help demo test lint unit kernel others system venv notebooks bench clean
 
 help: ## what there is
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -83,6 +83,9 @@ $(LIBRARIES): $(READY)
 
 notebooks: $(READY) ## run the example notebooks and save them with their outputs
 	@$(BIN)/python tests/notebooks/refresh.py
+
+bench: $(READY) ## what it costs, as ratios against what it is measured against
+	@$(BIN)/python -m benchmarks
 
 clean: ## remove what these commands made
 	rm -rf .venv .venv-3.1? .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -756,3 +756,25 @@ def test_an_array_is_hashed_with_its_head_only() -> None:
     head = b"Na" + len(text := f"{one.dtype!r} {one.shape}").to_bytes(4, "little") + text.encode()
     chunk = b"#" + blake3(head + one.tobytes()).digest(length=16)
     assert fingerprint(one) == blake3(chunk).hexdigest(length=16)
+
+
+PLAIN = ("16a07ebdc2aebe05f4068904c5d2cf95", "4138b00194f890abb0325a6f506f8aad", "014c62b99cd893cd3d51c03052c89104")
+WITH_NANS = ("07a68d4ec557e55a35b2c30764f4b52e", "b3afdf5c36cf5515c1a4eb115fbfa007", "eede6acbe19b18a19404c9113ad04776")
+
+
+@pytest.mark.parametrize(
+    ("nans", "digests"),
+    [((), PLAIN), ((0x7FF8000000000000, 0xFFF8000000000001), WITH_NANS)],
+    ids=["without", "with"],
+)
+def test_digests_of_large_arrays_are_pinned_with_and_without_nans(
+    nans: tuple[int, ...], digests: tuple[str, ...]
+) -> None:
+    """They are hashed in pieces, some in another thread: nothing of that shows."""
+    flat = np.arange(2_000_000) / 7
+    for place, bits in zip((1_500_000, 1_600_000), nans, strict=False):
+        flat.view("u8")[place] = bits
+    matrix = flat.reshape(-1, 10)
+    assert fingerprint(flat) == digests[0]
+    assert fingerprint(matrix) == fingerprint(np.asfortranarray(matrix)) == digests[1]
+    assert fingerprint(pd.DataFrame(matrix)) == digests[2]

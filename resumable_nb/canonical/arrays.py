@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.canonical.writer import Canonical, Expander, Node, text
+from resumable_nb.canonical.writer import Canonical, Expander, Node, Written, text
 
 _BLOCK_BYTES: Final = 1 << 20
 _COPY_BYTES: Final = 1 << 18
+_AHEAD_BYTES: Final = 1 << 23
+_HANDED_BYTES: Final = 1 << 21
 _GROUP_BYTES: Final = 1 << 26
 _LINE_ROWS: Final = 8
 _LINE_BYTES: Final = 1 << 16
@@ -52,11 +56,33 @@ def _array(value: Any, canon: Canonical) -> bytes | Node:
         return Node(head, [*_object_parts(bare), *parts])
     if canon.known is not None and plain and (known := canon.known(value)) is not None:
         return b"K" + text(known)
-    hasher = blake3(head)
-    for data in _content(bare):
-        hasher.update(data)
-    digest = b"#" + hasher.digest(length=16)
+    digest = b"#" + _hashed(head, bare).digest(length=16)
     return Node(b"Nd" + digest, parts) if parts else digest
+
+
+def _hashed(head: bytes, value: Any) -> blake3:
+    hasher = blake3(head)
+    if value.dtype.char in "fd" and value.dtype.isnative and value.flags.c_contiguous:
+        return _hash_floats(hasher, value.reshape(-1))
+    pieces = _content(value)
+    for data in _ahead(pieces) if value.nbytes > _AHEAD_BYTES else pieces:
+        hasher.update(data)
+    return hasher
+
+
+def _hash_floats(hasher: blake3, flat: Any) -> blake3:
+    """Each block is hashed first, and looked at while it is in the cache: most have no NaN, and that is cheapest."""
+    np = sys.modules["numpy"]
+    step = _BLOCK_BYTES // flat.itemsize
+    for start in range(0, flat.size, step):
+        block = flat[start : start + step]
+        before = hasher.copy()
+        hasher.update(_bytes(np, block))
+        if _has_nan(np, block):
+            for data in _content(flat[start:]):
+                before.update(data)
+            return before
+    return hasher
 
 
 def _native(dtype: Any) -> Any:
@@ -67,30 +93,59 @@ def _native(dtype: Any) -> Any:
         return dtype
 
 
+@functools.lru_cache(maxsize=256)
+def _plain_dtype(code: str) -> str:
+    return repr(_native(sys.modules["numpy"].dtype(code)))
+
+
 def _head(value: Any, kind: bytes = b"") -> bytes:
-    return b"Na" + kind + text(f"{_native(value.dtype)!r} {value.shape}")
-
-
-class Written:
-    """An array that was written already."""
-
-    __slots__ = ("chunk",)
-
-    def __init__(self, chunk: bytes) -> None:
-        self.chunk = chunk
+    dtype = value.dtype
+    plain = dtype.kind in "biufc" and dtype.metadata is None
+    shown = _plain_dtype(dtype.str) if plain else repr(_native(dtype))
+    return b"Na" + kind + text(f"{shown} {value.shape}")
 
 
 def columns_of(matrix: Any) -> list[Written]:
     """Each column of a matrix in row order, as that column alone would be written; memory is read once for all."""
-    np = sys.modules["numpy"]
     hashers = [blake3(_head(matrix[:, k])) for k in range(matrix.shape[1])]
-    step = max(1, min(_LINE_BYTES // matrix.itemsize, _GROUP_BYTES // (matrix.nbytes // len(matrix))))
-    for start in range(0, len(matrix), step):
-        block = _copy(np, matrix[start : start + step].T)
-        whole = _one_nan(np, block) if matrix.dtype.kind in "fc" else block
-        for hasher, line in zip(hashers, whole.reshape(len(hashers), -1).view(np.uint8), strict=True):
+    pieces = _lines(matrix)
+    for lines in _ahead(pieces) if matrix.nbytes > _AHEAD_BYTES else pieces:
+        for hasher, line in zip(hashers, lines, strict=True):
             hasher.update(line.data)
     return [Written(b"#" + each.digest(length=16)) for each in hashers]
+
+
+def _lines(matrix: Any) -> Iterator[Any]:
+    """The bytes of a matrix by columns: a row of bytes for each, some rows of the matrix at a time."""
+    np = sys.modules["numpy"]
+    rows, columns = matrix.shape
+    line_bytes = max(_LINE_BYTES, _BLOCK_BYTES // columns)
+    step = max(1, min(line_bytes // matrix.itemsize, _GROUP_BYTES // (matrix.itemsize * columns)))
+    for start in range(0, rows, step):
+        block = _copy(np, matrix[start : start + step].T)
+        whole = _one_nan(np, block) if matrix.dtype.kind in "fc" else block
+        yield whole.reshape(columns, -1).view(np.uint8)
+
+
+def _ahead(pieces: Iterator[Any]) -> Iterator[Any]:
+    """The same pieces, some made in a thread while those before them are hashed."""
+    with ThreadPoolExecutor(1) as helper:
+        coming = helper.submit(_some, pieces)
+        while made := coming.result():
+            coming = helper.submit(_some, pieces)
+            yield from made
+
+
+def _some(pieces: Iterator[Any]) -> list[Any]:
+    """The next pieces, enough for handing them over to cost little."""
+    made: list[Any] = []
+    size_bytes = 0
+    for piece in pieces:
+        made.append(piece)
+        size_bytes += memoryview(piece).nbytes
+        if size_bytes >= _HANDED_BYTES:
+            break
+    return made
 
 
 def _object_parts(value: Any) -> list[object]:
@@ -175,13 +230,20 @@ def _copy(np: Any, block: Any) -> Any:
     return own
 
 
+def _has_nan(np: Any, flat: Any) -> bool:
+    if not flat.size:
+        return False
+    with np.errstate(invalid="ignore"):
+        most = np.maximum.reduce(flat)
+    return bool(most != most)
+
+
 def _one_nan(np: Any, block: Any) -> Any:
     """The contiguous block with the same bits in every NaN; itself, where that is so already."""
     flat = block.reshape(-1)
     flat = flat.view(flat.real.dtype) if block.dtype.kind == "c" else flat
-    with np.errstate(invalid="ignore"):
-        if not flat.size or not np.isnan(np.maximum.reduce(flat)):
-            return flat
+    if not _has_nan(np, flat):
+        return flat
     missing = np.isnan(flat)
     bits = flat.view(f"u{flat.dtype.itemsize}")
     usual = np.array([np.nan], flat.dtype).view(bits.dtype)[0]

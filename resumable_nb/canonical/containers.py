@@ -15,7 +15,6 @@ _FEW_ROWS: Final = 16
 _MANY_COLUMNS: Final = 64
 _MANY_SHAPES: Final = 16
 _NESTED_TABLES: Final = 3
-_MANY_HEADS: Final = 1000
 
 Label = Callable[[int], str]
 
@@ -96,12 +95,11 @@ def _beside(label: Label, key: object) -> Label:
 def _dict(value: dict[Any, Any], canon: Canonical) -> Node:
     as_met = tuple(value)
     kinds = {*map(type, as_met)}
-    if kinds == _STRINGS and (known := canon.key_heads.get(as_met)) is not None:
-        keys, head = known
+    if kinds == _STRINGS:
+        keys, written = canon.text_keys(as_met)
+        head = b"D" + count(len(keys)) + written
     elif (ordered := canon.ordered(as_met)) is not None:
         keys, head = ordered, b"D" + count(len(ordered)) + Canonical.plain_keys(ordered)
-        if kinds == _STRINGS and len(canon.key_heads) < _MANY_HEADS:
-            canon.key_heads[as_met] = keys, head
     else:
         chunks = canon.scalars(value) or [canon.leaf(key) for key in value]
         if None in chunks or len({*chunks}) < len(chunks):

@@ -32,12 +32,30 @@ class TypeName:
         self.type = kind
 
 
-def note_type(kind: type, canon: Canonical) -> None:
+class Kind:
+    """A class of which an object was met: its name for a head, and the names of its cached properties."""
+
+    __slots__ = ("cached", "name", "type")
+
+    def __init__(self, kind: type) -> None:
+        self.type = kind  # kept, so that no other gets its id
+        self.name = text(qualified(kind))
+        found = {name for each in kind.__mro__ for name, value in vars(each).items() if _is_cached(value)}
+        self.cached = frozenset(name for name in found if _is_cached(getattr(kind, name, None)))
+
+
+def _is_cached(member: object) -> bool:
+    return isinstance(member, functools.cached_property)
+
+
+def kind_of(kind: type, canon: Canonical) -> Kind:
     """An object of this class was met: where it is the user's, its methods may be called."""
-    if id(kind) not in canon.seen_types:
-        canon.seen_types.add(id(kind))
+    found: Kind | None = canon.kinds.get(id(kind))
+    if found is None:
+        found = canon.kinds[id(kind)] = Kind(kind)
         if canon.is_user(kind.__module__):
             canon.types[id(kind)] = kind
+    return found
 
 
 def wrapper_of(value: Any) -> Any:
@@ -49,8 +67,7 @@ def wrapper_of(value: Any) -> Any:
 
 
 def _type_name(value: TypeName, canon: Canonical) -> bytes:
-    note_type(value.type, canon)
-    return b"T" + text(qualified(value.type))
+    return b"T" + kind_of(value.type, canon).name
 
 
 def _function(value: types.FunctionType, canon: Canonical) -> bytes | Node:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.canonical.arrays import Written, numpy_expander
+from resumable_nb.canonical.arrays import numpy_expander
 from resumable_nb.canonical.containers import CONTAINERS
 from resumable_nb.canonical.definitions import DEFINITIONS, class_expander
 from resumable_nb.canonical.frames import frame_expander
@@ -25,7 +25,6 @@ _EXACT: Final[dict[type, Expander]] = {
     **CONTAINERS,
     **SMALL,
     **DEFINITIONS,
-    Written: lambda value, _canon: value.chunk,
 }
 _PLAIN_BYTES: Final = 16
 _CODE_BYTES: Final = 20

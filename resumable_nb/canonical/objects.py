@@ -8,7 +8,6 @@ import copyreg
 import datetime
 import decimal
 import enum
-import functools
 import io
 import pathlib
 import re
@@ -22,13 +21,14 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.canonical.definitions import TypeName, note_type, wrapper_of
+from resumable_nb.canonical.definitions import Kind, kind_of, wrapper_of
 from resumable_nb.canonical.origin import qualified
-from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
+from resumable_nb.canonical.writer import Canonical, Expander, Node, Written, count, shrink, text
 from resumable_nb.errors import NoContent
 from resumable_nb.source import code_form
 
 _NEW: Final = {copyreg.__newobj__, copyreg.__newobj_ex__, copyreg._reconstructor}  # type: ignore[attr-defined]
+_STRINGS: Final = frozenset({str})
 _PASSING: Final[tuple[type, ...]] = (
     io.IOBase,
     threading.Thread,
@@ -158,8 +158,7 @@ def _proxy(value: types.MappingProxyType[Any, Any], _canon: Canonical) -> Node:
 
 
 def _enum(value: enum.Enum, canon: Canonical) -> Node:
-    note_type(type(value), canon)
-    return Node(_head(b"U", value), [value._name_, value._value_])
+    return Node(b"U" + kind_of(type(value), canon).name, [value._name_, value._value_])
 
 
 def _keys(value: Any, _canon: Canonical) -> Node:
@@ -168,8 +167,8 @@ def _keys(value: Any, _canon: Canonical) -> Node:
 
 def _set_kind(value: set[Any] | frozenset[Any], canon: Canonical) -> Node:
     """A subclass: its own ``__reduce__`` lists the elements in the order of chance."""
-    note_type(type(value), canon)
-    return Node(_head(b"S", value), [frozenset(value), _attributes(getattr(value, "__dict__", {}), type(value))])
+    kind = kind_of(type(value), canon)
+    return Node(b"S" + kind.name, [frozenset(value), _attributes(getattr(value, "__dict__", {}), kind, canon)])
 
 
 class _State:
@@ -181,20 +180,24 @@ class _State:
         self.found = found
 
 
-def _state(value: _State, canon: Canonical) -> bytes | Node:
+def _state_part(found: dict[str, Any], canon: Canonical) -> _State | Written:
+    chunk = canon.plain(found, dict)
+    return _State(found) if chunk is None else Written(shrink(b"a" + chunk))
+
+
+def _state(value: _State, canon: Canonical) -> Node:
     found = value.found
-    if (chunk := canon.plain(found, dict)) is not None:
-        return b"a" + chunk
-    keys = sorted(found)
-    return Node(b"A" + Canonical.plain_keys(keys), [found[key] for key in keys], lambda i: f".{keys[i]}")
+    keys, head = canon.text_keys(tuple(found))
+    return Node(b"A" + head, [found[key] for key in keys], lambda i: f".{keys[i]}")
 
 
-def _attributes(found: Any, kind: type) -> object:
+def _attributes(found: Any, kind: Kind, canon: Canonical) -> object:
     """An object's state; what ``cached_property`` computed from the rest is no part of it."""
-    if type(found) is not dict or not all(type(key) is str for key in found):
+    if type(found) is not dict or not {*map(type, found)} <= _STRINGS:
         return found
-    cached = [key for key in found if isinstance(getattr(kind, key, None), functools.cached_property)]
-    return _State({key: value for key, value in found.items() if key not in cached} if cached else found)
+    if not kind.cached.isdisjoint(found):
+        found = {key: value for key, value in found.items() if key not in kind.cached}
+    return _state_part(found, canon)
 
 
 # --- objects
@@ -202,30 +205,31 @@ def _attributes(found: Any, kind: type) -> object:
 
 def _pydantic(value: Any, canon: Canonical) -> Node:
     """Its fields; not which of them were given and which filled in."""
-    note_type(type(value), canon)
+    kind = kind_of(type(value), canon)
     extra, private = (getattr(value, f"__pydantic_{each}__", None) for each in ("extra", "private"))
-    return Node(_head(b"H", value), [_State(vars(value)), extra, private])
+    return Node(b"H" + kind.name, [_state_part(vars(value), canon), extra, private])
 
 
 def _object(value: Any, canon: Canonical) -> bytes | Node:
     wrapped = wrapper_of(value)
     if wrapped is not None:
         return Node(_head(b"W", value), [wrapped])
-    kind = type(value)
-    note_type(kind, canon)
-    reduced = _reduce(value, kind)
+    kind = kind_of(type(value), canon)
+    reduced = _reduce(value, kind.type)
     if isinstance(reduced, str):
-        return _head(b"G", value) + text(reduced)
+        return b"G" + kind.name + text(reduced)
     make, args, state, items, pairs = (*reduced, None, None, None)[:5]
-    head = _head(b"O", value)
-    parts: list[object] = [TypeName(each) if isinstance(each, type) else each for each in args]
+    head = b"O" + kind.name
+    parts: list[object] = [
+        Written(shrink(b"T" + kind_of(each, canon).name)) if isinstance(each, type) else each for each in args
+    ]
     if make not in _NEW:
         head += text(qualified(make))
         if isinstance(make, types.MethodType) and not isinstance(make.__self__, type):
             parts.append(make.__self__)
     return Node(
         head + count(len(parts)),
-        [*parts, *_states(state, kind), _items(items), _pairs(value, pairs)],
+        [*parts, *_states(state, kind, canon), _items(items), _pairs(value, pairs)],
     )
 
 
@@ -241,10 +245,10 @@ def _reduce(value: Any, kind: type) -> str | tuple[Any, ...]:
     return reduced
 
 
-def _states(state: Any, kind: type) -> list[object]:
+def _states(state: Any, kind: Kind, canon: Canonical) -> list[object]:
     if type(state) is tuple and len(state) == 2 and type(state[1]) is dict:  # with slots
-        return [_attributes(each, kind) for each in state]
-    return [_attributes(state, kind)]
+        return [_attributes(each, kind, canon) for each in state]
+    return [_attributes(state, kind, canon)]
 
 
 def _items(items: Any) -> object:

@@ -36,6 +36,7 @@ _BIG: Final = 1 << 16
 _PATIENCE: Final = 300_000
 _REVISIT: Final = 50
 _LONG_PATH: Final = 200
+_MANY_KEYS: Final = 1000
 
 
 class Node:
@@ -60,6 +61,15 @@ class Node:
         self.label = label
         self.unordered = unordered
         self.lenient = lenient
+
+
+class Written:
+    """A part that was written already."""
+
+    __slots__ = ("chunk",)
+
+    def __init__(self, chunk: bytes) -> None:
+        self.chunk = chunk
 
 
 class _Frame:
@@ -124,9 +134,9 @@ class Canonical:
         self.is_user = is_user
         self.definitions: dict[int, Any] = {}
         self.types: dict[int, type] = {}
-        self.seen_types: set[int] = set()
-        self.key_heads: dict[tuple[str, ...], tuple[list[str], bytes]] = {}
-        """For keys of dicts as they were met: the keys in order, and the head that they make."""
+        self.kinds: dict[int, Any] = {}
+        """What is known of the classes that were met, by ``id()``."""
+        self._keys: dict[tuple[str, ...], tuple[list[str], bytes]] = {}
         self._expand = expand
         self._memo: dict[int, bytes] = {}
         self._alive: list[object] = []
@@ -193,6 +203,8 @@ class Canonical:
                 add(_scalar(part))
             elif kind in _LEAVES and (chunk := plain(part, kind)) is not None:
                 add(chunk)
+            elif kind is Written:
+                add(part.chunk)  # type: ignore[attr-defined]  # its class was just seen
             else:
                 return i
             i += 1
@@ -343,6 +355,16 @@ class Canonical:
             return None
         chunks = sorted([_DUMP(item, _VERSION) for item in part.items()])
         return shrink(b"E" + count(len(chunks)) + b"".join(chunks))
+
+    def text_keys(self, as_met: tuple[str, ...]) -> tuple[list[str], bytes]:
+        """Keys that are text, in order, and how they are written for a head."""
+        found = self._keys.get(as_met)
+        if found is None:
+            keys = sorted(as_met)
+            found = keys, self.plain_keys(keys)
+            if len(self._keys) < _MANY_KEYS:
+                self._keys[as_met] = found
+        return found
 
     @staticmethod
     def plain_keys(keys: Sequence[Any]) -> bytes:
