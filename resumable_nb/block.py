@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, get_args
 
 from resumable_nb import frame as frames
 from resumable_nb import scope
 from resumable_nb.errors import UsageError
-from resumable_nb.model import MISSING, Missing, StepOptions, step_path
+from resumable_nb.model import MISSING, Missing, OnError, StepOptions, step_path
 from resumable_nb.runner import Execution, Runner, StepSpec
 from resumable_nb.snapshot import Namespace
 from resumable_nb.source import Body, analyse
@@ -86,19 +86,24 @@ def step(
     rerun: bool = False,
     output: bool = True,
     quiet: bool = False,
+    on_error: OnError = "keep",
 ) -> StepContext:
     """A step as a ``with`` (or ``async with``) block: its body is skipped, and its state restored, when it is done.
 
     The name may be computed; where it comes again in one run of the enclosing step, the k-th time is a step of its own.
     ``files``: inputs that are watched. ``makes``: artefacts that must still exist. ``keep``, ``drop``: names to save,
     or not. ``always``: never skip. ``rerun``: run again this time. ``output=False``: do not record what it shows.
-    ``quiet``: no message. Raises ``TaskBusy``, ``Corrupt`` or ``StoreUnavailable`` on entry.
+    ``quiet``: no message. ``on_error="compensate"``: when the body raises, its done tool calls are undone, newest
+    first, by their ``compensate=``; an interrupt or an ``InDoubt`` undoes nothing. Raises ``TaskBusy``, ``Corrupt`` or
+    ``StoreUnavailable`` on entry.
 
     In a notebook's cell the block may stand anywhere. In a ``.py`` file its body must begin on a line of its own, or be
     guarded: ``with step("x") as s:`` and ``if s.pending:``.
     """
     if not isinstance(name, str) or not name.strip():
         raise UsageError(f"step(…) needs a name, a text that is not blank: got {name!r}")
+    if on_error not in get_args(OnError):
+        raise UsageError(f"step({name!r}, on_error={on_error!r}): it is one of {', '.join(get_args(OnError))}")
     return StepContext(
         name,
         StepOptions(
@@ -110,6 +115,7 @@ def step(
             rerun=rerun,
             output=output,
             quiet=quiet,
+            on_error=on_error,
         ),
     )
 

@@ -33,10 +33,16 @@ _collapsed: Final[set[str]] = set()
 """Tools that were warned about."""
 
 
-def course(tool: Tool, desk: Desk, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Course:
-    """Answer from the journal, or make the call. The identity is claimed before the first action."""
-    refuse_namesakes(tool, desk.incarnation)
-    call = _Call(tool, desk, args, kwargs)
+def course(
+    tool: Tool, desk: Desk, args: tuple[Any, ...], kwargs: Mapping[str, Any], undoes: CallRecord | None = None
+) -> Course:
+    """Answer from the journal, or make the call. The identity is claimed before the first action.
+
+    ``undoes``: the call is made to undo that one.
+    """
+    if undoes is None:
+        refuse_namesakes(tool, desk.incarnation)
+    call = _Call(tool, desk, args, kwargs, undoes)
     while True:
         record = call.record()
         if record is not MISSING and record.status == "done":
@@ -61,9 +67,12 @@ def resolve_call(journal: Journal, call: str, happened: bool, value: Any = None)
     one, and what a user has settled can be settled otherwise. Raises ``UsageError`` for any other call.
     """
     record = journal.find_call(call)
-    if (record.identity, record.k) in _flights:
+    if in_flight(record):
         raise UsageError(f"call {record.id} of {record.tool} is executing now: it is not in doubt")
-    if record.status != "intent" and record.resolved != "user" and not (happened and record.unavailable):
+    open_to_users = record.status == "intent" or record.resolved == "user"
+    # What a failed undo was to do can be done by hand.
+    open_to_users |= happened and bool(record.unavailable or (record.undoes and record.status == "failed"))
+    if record.compensated or not open_to_users:
         raise UsageError(f"call {record.id} of {record.tool} is {record.status}, not in doubt: nothing was changed")
     settled = msgspec.structs.replace(record, resolved="user")
     if happened:
@@ -75,19 +84,30 @@ def resolve_call(journal: Journal, call: str, happened: bool, value: Any = None)
     return settled
 
 
+def in_flight(record: CallRecord) -> bool:
+    """Whether this process is making the call now."""
+    return (record.identity, record.k) in _flights
+
+
 class _Call:
     """One call on its way."""
 
-    def __init__(self, tool: Tool, desk: Desk, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, tool: Tool, desk: Desk, args: tuple[Any, ...], kwargs: Mapping[str, Any], undoes: CallRecord | None
+    ) -> None:
         self.tool, self.desk, self.journal = tool, desk, desk.journal
         self.scope = scope.current()
-        self.claim = Claim(tool, self.scope, args, kwargs, incarnation=desk.incarnation, key=desk.key)
+        self.claim = Claim(tool, self.scope, args, kwargs, incarnation=desk.incarnation, key=desk.key, undoes=undoes)
         self.effect = Effect(tool, desk, self.scope, self.claim)
         self.key = self.effect.key
         self.scope.claimed.add(self.claim.id)
 
     def record(self) -> CallRecord | Missing:
         record = self.journal.call(*self.key)
+        if record is not MISSING and record.compensated:
+            self.claim.renew(record.generation + 1)
+            self.scope.claimed.add(self.claim.id)
+            return MISSING
         if record is not MISSING:
             self.scope.claimed.add(record.id)
         return record

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from resumable_nb import undo
 from resumable_nb.drive import Key
 from resumable_nb.errors import BadArgument, NoContent
 from resumable_nb.fingerprint import argument_marks, call_identity
-from resumable_nb.model import digest
+from resumable_nb.model import CallRecord, digest
 from resumable_nb.preview import HIDDEN, preview, secrets_in
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
@@ -37,17 +38,45 @@ class Claim:
         *,
         incarnation: str,
         key: bytes,
+        undoes: CallRecord | None = None,
     ) -> None:
         self._tool, self._secret_key = tool, key
+        self.undoes = undoes
         given = dict(kwargs)
-        given_key = given.pop(IDEMPOTENCY_KEY, None) if tool.keyed else None
+        self._given_key = given.pop(IDEMPOTENCY_KEY, None) if tool.keyed else None
         self.bound = tool.bind(args, given)
         self._flat = tool.flat(self.bound)
-        self.identity = self._identity(incarnation, key, scope.id if tool.each_call else "")
-        self.k = self._claim(scope)
-        self.id = call_id((self.identity, self.k))
-        name = f"{self.identity}@{self.k}"
-        self.idempotency_key = str(given_key or digest(f"idempotency {name}".encode())) if tool.keyed else ""
+        if scope.undoing:  # what a function calls on the way to undo something is not what was called before
+            incarnation = f"{incarnation} {scope.undoing}"
+        if undoes is None:
+            self.identity = self._identity(incarnation, key, scope.id if tool.each_call else "")
+            self.k = self._claim(scope)
+        else:  # known by what it undoes: whatever becomes of the undoing function, it is done once
+            self.identity = digest(f"undo {undoes.identity}@{undoes.k}~{undoes.generation}".encode())
+            self.k = 0
+        self.renew(0)
+
+    def renew(self, generation: int) -> None:
+        """Be another call than the one that was undone: to the receiver as well."""
+        self.generation = generation
+        name = f"{self.identity}@{self.k}" + (f"~{generation}" if generation else "")
+        self.id = digest(name.encode())[:12]
+        keyed = self._tool.keyed
+        self.idempotency_key = str(self._given_key or digest(f"idempotency {name}".encode())) if keyed else ""
+
+    def kept(self) -> bytes:
+        """The arguments that the tool's ``compensate=`` will need. Raises ``BadArgument`` where one cannot be saved."""
+        tool = self._tool
+        assert tool.compensate is not None
+        return undo.keep(
+            tool.name,
+            tool.signature.parameters,
+            self.bound.arguments,
+            undo=tool.compensate,
+            secret=tool.is_secret,
+            secrets=self.secrets,
+            all_of_them=tool.reconcile is not None,
+        )
 
     def _identity(self, incarnation: str, key: bytes, step: str) -> str:
         tool = self._tool

@@ -87,10 +87,16 @@ def report(journal: Journal, scope: StepScope) -> None:
 def _unclaimed(journal: Journal, scope: StepScope) -> list[CallRecord]:
     """Recorded calls of the step that this execution has not asked for, and should."""
     with scope.lock:
-        records = journal.calls(scope.id) if scope.unclaimed is None else scope.unclaimed
+        records = _asked_for(journal.calls(scope.id)) if scope.unclaimed is None else scope.unclaimed
         claimed, excused = scope.claimed, scope.excused
         scope.unclaimed = [each for each in records if each.id not in claimed and each.n >= excused]
         return scope.unclaimed
+
+
+def _asked_for(records: list[CallRecord]) -> list[CallRecord]:
+    """Without undone calls and what has undone them: the step is not going to ask for those."""
+    undos = {each.id for each in records if each.undoes}
+    return [each for each in records if not (each.compensated or each.undoes or each.inside in undos)]
 
 
 def _counts(record: CallRecord, scope: StepScope, tool: Tool) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import msgspec
@@ -15,12 +14,13 @@ from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
 from resumable_nb.drive import Course, Invoke, Key, Outcome, Pause, Raised, Returned, inside_a_tool
 from resumable_nb.errors import ResumableError
-from resumable_nb.journal import NEW
+from resumable_nb.journal import NEW, call_row
 from resumable_nb.model import MISSING, Attempt, CallRecord, Missing
 from resumable_nb.preview import preview
 from resumable_nb.retry import judge
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
+from resumable_nb.undo import takes
 
 
 class Effect:
@@ -95,18 +95,27 @@ class Effect:
             attempts=() if earlier is MISSING else earlier.attempts,
             idempotency_key=key,
             source=tool.source,
-            compensate=tool.compensation,
             marks=claim.marks,
             rule=tool.rule,
             beside=not self.scope.strand.is_here(),
             inside="" if (outer := inside_a_tool()) is None else call_id(outer),
+            compensate="" if self.scope.undoing else tool.compensation,
+            undo=self._undo[0],
+            undoes="" if claim.undoes is None else call_row(claim.undoes),
+            generation=claim.generation,
         )
 
     def _begin(self, record: CallRecord) -> CallRecord:
         attempts = (*record.attempts, Attempt(started_at=self.desk.clock()))
         self.scope.made.add(record.id)
         begun = msgspec.structs.replace(record, status="intent", attempts=attempts, ended_at=None)
-        return self.journal.intend(begun, durable=not self.tool.repeatable)
+        return self.journal.intend(begun, self._undo[1], durable=not self.tool.repeatable)
+
+    @functools.cached_property
+    def _undo(self) -> tuple[str, dict[str, bytes]]:
+        """The blob for whoever undoes the call, as digest and row: the arguments as they are before it is made."""
+        none = self.tool.compensate is None or self.scope.undoing  # an undo is not undone
+        return ("", {}) if none else self.journal.blob_row(self.claim.kept())
 
     def _attempted(self, record: CallRecord, error: str = "") -> CallRecord:
         """The record with the end of its last attempt."""
@@ -153,7 +162,7 @@ class Effect:
         ask = self.tool.reconcile
         assert ask is not None
         kwargs = dict(self.claim.bound.kwargs)
-        if self.tool.keyed and _takes(ask, IDEMPOTENCY_KEY):
+        if self.tool.keyed and takes(ask, IDEMPOTENCY_KEY):
             kwargs[IDEMPOTENCY_KEY] = record.idempotency_key
         outcome = yield Invoke(ask, self.claim.bound.args, kwargs, self.key, self.claim.text)
         match outcome:
@@ -174,8 +183,3 @@ class Effect:
 
     def emit(self, kind: str) -> None:
         self.desk.bus.emit(kind, self.scope.id, tool=self.tool.name, id=self.claim.id)
-
-
-def _takes(function: Callable[..., Any], parameter: str) -> bool:
-    parameters = inspect.signature(function).parameters
-    return parameter in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())

@@ -33,17 +33,21 @@ def history(
 ) -> pd.DataFrame:
     """Tool calls in the order in which they started, one a row, indexed by call id.
 
-    ``status`` is done, failed, running or in doubt; ``started`` and ``ended`` are UTC; ``duration_s`` is in seconds;
+    ``status`` is done, failed, running, in doubt, or compensated (``undoes`` of another call names it);
+    ``started`` and ``ended`` are UTC; ``duration_s`` is in seconds;
     ``value`` is the recorded result (``None`` where there is none).
     """
     columns = {
         "call": "str", "tool": "str", "step": "str", "status": "str", "arguments": "object", "value": "object",
         "error": "str", "attempts": "int64", "started": _UTC, "ended": _UTC, "duration_s": "float64",
-        "idempotency_key": "str", "resolved": "str", "run": "str",
+        "idempotency_key": "str", "resolved": "str", "undoes": "str", "run": "str",
     }  # fmt: skip
     rows = []
+    calls = list(calls)
+    undone = {call.compensated: call.id for call in calls if call.compensated}
     for call in sorted(calls, key=lambda c: c.started_at):
-        status = call.status if call.status != "intent" else "in doubt" if in_doubt(call) else "running"
+        open_status = "in doubt" if in_doubt(call) else "running"
+        status = "compensated" if call.compensated else open_status if call.status == "intent" else call.status
         rows.append(
             {
                 "call": call.id,
@@ -59,6 +63,7 @@ def history(
                 "duration_s": call.duration_s,
                 "idempotency_key": call.idempotency_key,
                 "resolved": call.resolved,
+                "undoes": undone.get(call.id, ""),
                 "run": call.run,
             }
         )

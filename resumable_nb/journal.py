@@ -179,6 +179,19 @@ class Journal:
             }
         self._write(puts, durable=False)
 
+    def begin_rollback(self, step: str, steps: Collection[StepRecord]) -> None:
+        """Say that the calls of ``step`` (``""``: all) will be undone: ``steps`` are not done any more. Durable."""
+        puts: dict[str, Stored] = {
+            f"step/{record.id}": msgspec.structs.replace(record, status="compensated") for record in steps
+        }
+        puts["meta"] = msgspec.structs.replace(self.task_or_fail(), rollback=step, completed_at=None)
+        positions = [row for record in steps for row in self._store.keys(f"pos/{record.id}@")]
+        self._write(puts, deletes=positions)
+
+    def end_rollback(self) -> None:
+        """Say that everything was undone. Durable."""
+        self._write({"meta": msgspec.structs.replace(self.task_or_fail(), rollback=None)})
+
     def forget_step(self, step: str) -> None:
         """Take away the step's newest record and positions: it runs again. Versions and calls stay. Durable."""
         self._write({}, deletes=[f"step/{step}", *self._store.keys(f"pos/{step}@")])
@@ -230,14 +243,24 @@ class Journal:
         return record
 
     def finish(self, record: CallRecord, rows: Mapping[str, bytes] | None = None, *, durable: bool = True) -> None:
-        """Commit the outcome of a call, with the blobs that it names."""
+        """Commit the outcome of a call, with the blobs that it names; with that of an undo, that it has undone."""
         self._bus.emit("call.result", record.step, tool=record.tool, id=record.id)
-        self._write({call_row(record): record}, rows, durable=durable)
+        self._write({call_row(record): record, **self._undone(record)}, rows, durable=durable)
         self._bus.emit("call.result_committed", record.step, tool=record.tool, id=record.id)
 
     def adopt(self, record: CallRecord, identity: str, k: int) -> None:
         """From now on the recorded call answers for another identity too. Durable."""
         self._write({}, {_ident_row(identity, k): call_row(record).encode()})
+
+    def _undone(self, record: CallRecord) -> dict[str, Stored]:
+        """The call that this one undoes, as it is with this outcome."""
+        if not record.undoes:
+            return {}
+        undone = self._read(CallRecord, record.undoes)
+        assert undone is not MISSING
+        if record.status == "done":
+            return {record.undoes: msgspec.structs.replace(undone, compensated=record.id)}
+        return {record.undoes: msgspec.structs.replace(undone, compensated="")} if undone.compensated else {}
 
     def note(self, record: CallRecord) -> bool:
         """Write what is known about a call that this run has open; ``False`` when it was settled meanwhile.

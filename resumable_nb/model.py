@@ -29,9 +29,11 @@ class Missing(enum.Enum):
 
 MISSING: Final = Missing.MISSING
 
-StepStatus = Literal["running", "done", "failed", "stopped"]
+StepStatus = Literal["running", "done", "failed", "stopped", "compensated"]
 CallStatus = Literal["intent", "done", "failed"]
 StepKind = Literal["cell", "block", "function"]
+OnError = Literal["keep", "compensate"]
+"""What becomes of a step's calls when it fails: they are kept for when it goes on, or undone."""
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,6 +53,7 @@ class StepOptions(msgspec.Struct, frozen=True, kw_only=True):
     rerun: bool = False
     output: bool = True
     quiet: bool = False
+    on_error: OnError = "keep"
 
     def in_key(self) -> str:
         """The options that change what a step leaves behind, in a fixed spelling."""
@@ -113,6 +116,8 @@ class TaskRecord(Stored, frozen=True, kw_only=True):
     notebook: str = ""
     completed_at: float | None = None
     fingerprints: int = 1
+    rollback: str | None = None
+    """The step whose calls are being undone (``""``: all of the task's): until that is over nothing else goes on."""
 
 
 class RunRecord(Stored, frozen=True, kw_only=True):
@@ -215,6 +220,13 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     """Asked for beside other calls (another thread or task than the step's own): it has no place in the order."""
     inside: str = ""
     """Id of the tool call that made it: who replays that one does not ask for this one."""
+    undo: str = ""
+    """Blob with the arguments that it will be given."""
+    undoes: str = ""
+    """Row of the call that this one undoes."""
+    compensated: str = ""
+    """Id of the call that has undone this one: an identical call is a new one, of the next generation."""
+    generation: int = 0
 
     @property
     def duration_s(self) -> float | None:

@@ -122,6 +122,8 @@ def decide_step(
             return Continue(record, not changes, "continued after a crash", changes)
         case "stopped":
             return Continue(record, not changes, "continued after it was stopped", changes)
+        case "compensated":
+            return Run(record.version + 1, "its calls were undone")
         case "failed":
             error = textwrap.shorten(record.error, ERROR_CHARS, placeholder=" …") or "an error"
             return Continue(record, not changes, f"continued after {error}", changes)

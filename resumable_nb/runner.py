@@ -78,7 +78,8 @@ class Runner:
     """Runs steps against one journal. Knows nothing of notebooks: who executes the body is the caller's affair.
 
     ``lookup`` gives the variables of a namespace to ``step_key``; ``run`` is this process's run id. ``made`` is told
-    which variables a step has changed, now or when it ran, and what it depended on: they have that origin.
+    which variables a step has changed, now or when it ran, and what it depended on: they have that origin. ``undo``
+    rolls a failed step back; ``go_on`` finishes a rollback that was cut short.
     """
 
     def __init__(
@@ -92,6 +93,8 @@ class Runner:
         run: str,
         lookup: Callable[[Namespace], Lookup],
         made: Callable[[Namespace, Collection[str], StepKey], None] = lambda _space, _names, _key: None,
+        undo: Callable[[str], object] = lambda _step: None,
+        go_on: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._journal = journal
@@ -102,6 +105,8 @@ class Runner:
         self._run = run
         self._lookup = lookup
         self._made = made
+        self._undo = undo
+        self._go_on = go_on
         self._clock = clock
         self._monotonic = time.monotonic
         self._started_s: dict[str, float] = {}
@@ -125,6 +130,8 @@ class Runner:
         self._lease.ensure()
         self._control.checkpoint(spec.id)
         recorded = self._journal.step(spec.id)
+        if recorded is not MISSING and recorded.status == "compensated":
+            self._go_on()  # a crash may have cut the rollback short
         key = self.key(spec, space)
         decision = plan.decide_step(recorded, key, spec.options, missing_files(spec))
         if replay and isinstance(decision, plan.Skip):
@@ -266,6 +273,10 @@ class Runner:
             record, [execution.scope.failures[i] for i in _chain(error) & execution.scope.failures.keys()]
         )
         self._bus.emit("step.failed", record.id, error=record.error)
+        # An interrupt, or a question that somebody has to answer first, is no failure for good.
+        for_good = isinstance(error, Exception) and not isinstance(error, ResumableError)
+        if execution.spec.options.on_error == "compensate" and for_good:
+            self._undo(record.id)
         return record
 
     def _commit(

@@ -77,6 +77,8 @@ class StepScope:
     strand: Strand = field(default_factory=Strand)
     ordinals: Counter[str] = field(default_factory=Counter)
     """How often each nested step or loop name has been entered in this execution."""
+    undoing: str = ""
+    """Id of the call that is being undone here."""
     failures: dict[int, str] = field(default_factory=dict)
     """``id()`` of an exception that a tool raised, to the id of its call record."""
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -24,6 +24,7 @@ import msgspec
 from resumable_nb import block, tools, track
 from resumable_nb import frame as frames
 from resumable_nb.block import enter_block, leave, pending, restored
+from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError
 from resumable_nb.events import Bus, Event, Listener
@@ -112,6 +113,7 @@ class Session:
         self.specs: dict[str, StepSpec] = {}
         self.counts: Counter[str] = Counter()
         self.saved_s = 0.0
+        self.compensation = Compensation(self.journal, self.bus, desk=self.desk, load=self.load_all)
         self.runner = Runner(
             self.journal,
             self.snapshots,
@@ -121,6 +123,8 @@ class Session:
             run=self.run,
             lookup=self.lookup,
             made=self._made,
+            undo=self.compensation.run,
+            go_on=self.compensation.go_on,
             clock=clock,
         )
         self._clock = clock
@@ -144,6 +148,7 @@ class Session:
     def desk(self) -> tools.Desk:
         """What a tool call needs."""
         self.own()
+        self.compensation.refuse_calls()
         return tools.Desk(
             journal=self.journal,
             incarnation=self._incarnation(),
@@ -198,7 +203,7 @@ class Session:
     def forget(self) -> None:
         """Delete all steps and calls of the task; the next use begins a new incarnation."""
         self.own()
-        self.journal.forget(self.name, self.notebook)
+        self.compensation.noted(self.journal.forget(self.name, self.notebook))
         self._task_incarnation = ""
         self.snapshots.forget_pending(self.snapshots.pending())
         self.specs.clear()
@@ -216,7 +221,7 @@ class Session:
         self.counts[event.kind] += 1
         match event.kind:
             case "lease.acquired":
-                self.journal.ensure_task(self.name, self.notebook)
+                self.compensation.noted(self.journal.ensure_task(self.name, self.notebook))
                 self.journal.begin_run(
                     self.run, pid=os.getpid(), host=socket.gethostname(), kernel=os.environ.get("JPY_SESSION_NAME", "")
                 )

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from resumable_nb import codec
+from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.journal import Journal
@@ -34,6 +35,7 @@ class Parts(Protocol):
     control: Control
     snapshots: Snapshots
     runner: Runner
+    compensation: Compensation
     space: Namespace
     run: str
     specs: dict[str, StepSpec]
@@ -167,6 +169,16 @@ class Task:
         """
         self._parts.own()
         return resolve_call(self._parts.journal, call, happened, value)
+
+    def compensate(self, step: str | None = None) -> tuple[str, ...]:
+        """Undo the done tool calls of a step and of those inside it (``None``: of the whole task), newest end first.
+
+        Returns the ids of the undone calls. First goes on with a rollback that was cut short. A call in doubt is
+        reconciled; where nobody can say, ``InDoubt`` is raised, and what an undo raises comes through: call it again
+        when that is settled. Afterwards the step is not done, and an identical call is a new one.
+        """
+        self._parts.own()
+        return self._parts.compensation.run("" if step is None else self._step(step).id)
 
     def complete(self) -> None:
         """Say that the task is finished."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict
 
+from resumable_nb import undo
 from resumable_nb.canonical import fingerprint
 from resumable_nb.errors import NoContent, UsageError
 from resumable_nb.model import digest
@@ -93,8 +94,10 @@ class Tool:
     @property
     def compensation(self) -> str:
         """The name under which the undoing function is recorded."""
+        if self.compensate is None:
+            return ""
         tool = getattr(self.compensate, "tool", None)
-        return str(tool.name if isinstance(tool, Tool) else getattr(self.compensate, "__name__", ""))
+        return tool.name if isinstance(tool, Tool) else getattr(self.compensate, "__name__", "compensate")
 
     @functools.cached_property
     def _asked(self) -> inspect.Signature:
@@ -154,6 +157,11 @@ class Tool:
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.compensate is not None:
+            _UNDOABLE.setdefault(self.name, self)  # it came back with its cell's variables, and was not defined again
+
 
 def check_options(options: Mapping[str, Any], whose: str = "@tool") -> None:
     """Raises ``UsageError`` for an option that there is not, naming the nearest."""
@@ -163,6 +171,15 @@ def check_options(options: Mapping[str, Any], whose: str = "@tool") -> None:
             near = difflib.get_close_matches(option, known, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
             raise UsageError(f"{whose} has no option {option!r}; {hint}")
+
+
+_UNDOABLE: Final[dict[str, Tool]] = {}
+"""The tools with ``compensate=`` of this process as they were defined last, by name."""
+
+
+def undoable(name: str) -> Tool | None:
+    """The tool of that name, if this process has one with ``compensate=``."""
+    return _UNDOABLE.get(name)
 
 
 _DEFINED: Final[defaultdict[str, weakref.WeakSet[types.FunctionType]]] = defaultdict(weakref.WeakSet)
@@ -206,7 +223,7 @@ def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
         raise UsageError(f"tool {name!r} is not async, so its reconcile= cannot be")
     if isinstance(function, types.FunctionType):
         _DEFINED[name].add(function)
-    return Tool(
+    tool = Tool(
         name=name,
         function=function,
         module="" if "name" in options else getattr(function, "__module__", None) or "",
@@ -224,6 +241,12 @@ def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
         unsure=_errors(name, "unsure", options),
         timeout_s=timeout_s,
     )
+    if tool.compensate is not None:
+        undo.check(name, parameters, tool.is_secret, tool.compensate)
+        _UNDOABLE[name] = tool
+    else:
+        _UNDOABLE.pop(name, None)
+    return tool
 
 
 def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:

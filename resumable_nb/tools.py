@@ -74,9 +74,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Calla
     errors are recorded as results are. ``unsure=``: errors after which it may have happened. ``timeout_s``: no longer
     than that; a sync tool then runs in a thread, which goes on.
 
-    Further: ``name=`` (default: the function's), ``secret=`` (parameters never shown or stored), ``compensate=`` (the
-    function that undoes a call: its name is recorded, nothing calls it yet). A parameter called ``idempotency_key`` is
-    filled in, with the same key whenever the same call is made again.
+    Further: ``name=`` (default: the function's), ``secret=`` (parameters never shown or stored). ``compensate=f``:
+    ``f`` undoes a call when its step is rolled back; it gets, by name, those of the arguments that it takes, and the
+    result as ``result`` if it takes that. A parameter called ``idempotency_key`` is filled in, with the same key
+    whenever the same call is made again.
     """
     if function is None:
         check_options(options)

@@ -11,6 +11,7 @@ from typing import Any
 
 from resumable_nb import block, plan, scope, session
 from resumable_nb.errors import ResumableError, UsageError
+from resumable_nb.events import Event
 from resumable_nb.magics import blocks, rewrite
 from resumable_nb.magics.late import Outside, Results, bring_back, bring_back_results
 from resumable_nb.magics.options import cell_options
@@ -66,7 +67,7 @@ class Hooks:
         self.shell.events.register("pre_run_cell", self.pre_run_cell)
         self.shell.events.register("post_run_cell", self.post_run_cell)
         self._outside.install()
-        session.set_shell(self, Progress(self.shell))
+        session.set_shell(self, Progress(self.shell), self.tell)
 
     def uninstall(self) -> None:
         if session.is_open():
@@ -227,6 +228,11 @@ class Hooks:
 
     def replay(self, outputs: list[dict[str, Any]]) -> None:
         replay(self.shell, outputs)
+
+    def tell(self, event: Event) -> None:
+        """Listens for rollbacks, whoever began them."""
+        if event.kind == "rollback.ended":
+            self.say(f"↶ {event.step or 'the whole task'}: {plural(len(event.facts['undone']), 'tool call')} undone")
 
     def say(self, text: str) -> None:
         """Show one line that is ours, and is not recorded as the cell's output."""

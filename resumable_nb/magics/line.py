@@ -25,6 +25,7 @@ COMMANDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
         (("outcome",), {"choices": ["happened", "not-happened"]}),
         (("value",), {"nargs": "*", "default": ()}),
     ],
+    "compensate": [(("step",), {"nargs": "?"})],
     "complete": [],
     "forget": [(("--yes",), {"action": "store_true"})],
 }
@@ -35,7 +36,7 @@ def resumable(line: str) -> Any:
     """Look at the task and steer it: ``%resumable`` alone is a summary.
 
     task NAME [--store FOLDER] | status | history | steps | runs | why STEP | rerun STEP | restore STEP [--version N] |
-    resolve CALL happened|not-happened [value as JSON] | complete | forget --yes
+    resolve CALL happened|not-happened [value as JSON] | compensate [STEP] | complete | forget --yes
     """
     raw = words(line, "%resumable")
     parsed = _PARSER.parse_args(raw)
@@ -63,6 +64,8 @@ def resumable(line: str) -> Any:
             print(f"{parsed.step}: restored {', '.join(names) or 'no variables'}")
         case "resolve":
             _resolve(task, parsed.call, parsed.outcome, line.partition(parsed.outcome)[2].strip())
+        case "compensate":
+            task.compensate(parsed.step)  # the shell says what was undone, as it does when a step fails
         case "complete":
             task.complete()
             print(task)

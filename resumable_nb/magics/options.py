@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import shlex
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from resumable_nb.errors import UsageError
-from resumable_nb.model import StepOptions
+from resumable_nb.model import OnError, StepOptions
 
 CELL_USAGE = (
     "%%resumable NAME [--files PATH…] [--makes PATH…] [--keep NAME…] [--drop NAME…] "
-    "[--always] [--rerun] [--no-output] [--quiet]"
+    "[--always] [--rerun] [--on-error keep|compensate] [--no-output] [--quiet]"
 )
 
 
@@ -33,6 +33,7 @@ def _cell_parser() -> Parser:
         parser.add_argument(option, nargs="+", action="extend", metavar="X")
     for option in ("--always", "--rerun", "--no-output", "--quiet"):
         parser.add_argument(option, action="store_true")
+    parser.add_argument("--on-error", choices=get_args(OnError), default="keep")
     return parser
 
 
@@ -74,6 +75,7 @@ def cell_options(line: str) -> tuple[str, StepOptions]:
         rerun=parsed.rerun,
         output=not parsed.no_output,
         quiet=parsed.quiet,
+        on_error=parsed.on_error,
     )
 
 
@@ -82,7 +84,7 @@ def _shown(name: str, how: dict[str, Any]) -> str:
     if name.startswith("-"):
         return f"[{name}]" if how.get("action") == "store_true" else f"[{name} {name.lstrip('-').upper()}]"
     word = "|".join(how.get("choices", ())) or name.upper()
-    return f"[{word}]" if how.get("nargs") == "*" else word
+    return f"[{word}]" if how.get("nargs") in ("*", "?") else word
 
 
 def line_parser(commands: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]]) -> Parser:

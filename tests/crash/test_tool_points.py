@@ -23,10 +23,10 @@ PAID, RESOLVED = ["o1", "paid"], ["o1", "resolved"]
 class Kernels:
     """Starts one process an order, and tells how it ended."""
 
-    def __init__(self, key_file: Path) -> None:
-        env = {**os.environ, "RESUMABLE_KEY_FILE": str(key_file)}
+    def __init__(self, key_file: Path, program: Path = PROGRAM) -> None:
+        env = {**os.environ, "RESUMABLE_KEY_FILE": str(key_file), "PYTHONPATH": str(ROOT)}
         self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env
+            [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env
         )
 
     def run(self, folder: Path, **order: Any) -> int:
