@@ -7,6 +7,7 @@ are two values, and must never be restored over one.
 
 from __future__ import annotations
 
+import contextvars
 import datetime
 import decimal
 import enum
@@ -57,6 +58,7 @@ class _Verdict(enum.Enum):
     ARRAY = enum.auto()
     TENSOR = enum.auto()
     PANDAS = enum.auto()
+    VARIABLE = enum.auto()
 
 
 @dataclass(slots=True)
@@ -157,6 +159,9 @@ class Survey:
                         children += _pandas_children(thing, found.island)
                     case _Verdict.ENUM:
                         children.append(type(thing))
+                    case _Verdict.VARIABLE:
+                        found.nodes[id(thing)] = thing
+                        children.append(contextvars.copy_context().get(thing))
                     case _Verdict.STOP:
                         pass
             children += gc.get_referents(*plain)
@@ -277,6 +282,8 @@ def _judge(kind: type) -> _Verdict:
         return _Verdict.ENUM
     if kind in _TRANSPARENT:
         return _Verdict.TRANSPARENT
+    if kind is contextvars.ContextVar:
+        return _Verdict.VARIABLE
     if numpy is not None:
         if issubclass(kind, numpy.ndarray):
             return _Verdict.ARRAY

@@ -326,6 +326,8 @@ class Manifest(Stored, frozen=True, kw_only=True):
     unsaved: dict[str, str] = {}
     digests: dict[str, str] = {}
     """Canonical digest of each saved name, after the step."""
+    outlines: dict[str, str] = {}
+    """The same of names without canonical content, unsaved ones too: what has none counts by its type."""
     companions: tuple[str, ...] = ()
     """Saved because they share objects with a changed variable, and not changed themselves: bound again only where an
     equal value is bound, so that the sharing comes back and nobody's newer value is lost."""

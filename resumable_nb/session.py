@@ -28,7 +28,7 @@ from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError
 from resumable_nb.events import Bus, Event, Listener
-from resumable_nb.fingerprint import Lookup
+from resumable_nb.fingerprint import Lookup, by_provenance, carries_code
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.model import MISSING, Missing, StepKey, digest
@@ -62,6 +62,9 @@ class Variables:
         return self._space.live.get(name, MISSING) if found is MISSING else found
 
     def known(self, name: str) -> str | Missing:
+        outline = self._snapshots.outline(name, self._space)
+        if outline and not carries_code(outline):
+            return by_provenance(self.provenance(name))
         return self._snapshots.known(name, self._space)
 
     def provenance(self, name: str) -> str:

@@ -233,13 +233,15 @@ def test_digestible_stands_for_what_cannot_be_written() -> None:
         return {"lock": lock, "data": data}
 
     lock = threading.Lock()
+    lock.acquire()
     first, again, other = (codec().digestible(make(data)).stream for data in ([1], [1], [2]))
     assert first == again != other
 
 
 def test_digestible_takes_what_is_used_up_for_changed(tmp_path: Path) -> None:
-    """Whether a generator went on, or a file was read, since the last look cannot be seen."""
+    """Whether a generator went on, or a file without a path was read, since the last look cannot be seen."""
     with (tmp_path / "a").open("w") as file:
+        (tmp_path / "a").unlink()
         for each in (iter(x for x in ()), file):
             first, again = (codec().digestible({"it": each}).stream for _ in range(2))
             assert first != again

@@ -502,11 +502,11 @@ except Mine as e: error = e
 # check
 assert error.code == 3 and str(error) == 'code 3' and type(error) is Mine
 """,
-    "a lock in an object, beside values of the library": """
+    "a held lock in an object, beside values of the library": """
 # step
 import threading, logging, decimal, uuid, pathlib, datetime, zoneinfo, fractions, re, types, contextlib
 class W:
-    def __init__(self): self.lock = threading.Lock(); self.n = 1
+    def __init__(self): self.lock = threading.Lock(); self.lock.acquire(); self.n = 1
 w = W(); ok = [1]
 log = logging.getLogger('x'); p = pathlib.Path('a/b'); tz = zoneinfo.ZoneInfo('Europe/Berlin'); rx = re.compile('a+')
 d = decimal.Decimal('1.20'); ns = types.SimpleNamespace(a=ok); dt = datetime.datetime(2020,1,1,tzinfo=tz)

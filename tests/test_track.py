@@ -204,7 +204,7 @@ def test_mistakes_are_one_line(kernels: Kernels) -> None:
         ("for n in track([1], keep='x'): pass", "keeps a place inside a step"),
         ("%%resumable a\nfor n in track([1], keep='nosuch'): pass", "there is no variable 'nosuch'"),
         (
-            "%%resumable b\nlock = __import__('threading').Lock()\nfor n in track([1], keep='lock'): pass",
+            "%%resumable b\ng = (x for x in ())\nfor n in track([1], keep='g'): pass",
             "cannot be kept",
         ),
         ("track([1], every=2)", "needs keep="),

@@ -3,6 +3,8 @@
 from resumable_nb.codec.coder import Codec
 from resumable_nb.codec.definitions import importable, is_filled, own_dict
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
+from resumable_nb.codec.handles import stands_for_one
+from resumable_nb.codec.probe import used_up
 from resumable_nb.codec.values import dumps_value, loads_value
 
 __all__ = [
@@ -15,4 +17,6 @@ __all__ = [
     "is_filled",
     "loads_value",
     "own_dict",
+    "stands_for_one",
+    "used_up",
 ]

@@ -55,14 +55,25 @@ class Codec:
         except Exception as error:
             raise self.explain(value, error) from error
 
-    def digestible(self, value: Any, *, own: Collection[object] = (), shared: Shared = NOTHING_SHARED) -> Encoded:
-        """As ``encode``, but what cannot be written stands as its type and identity: good for comparing only."""
+    def digestible(
+        self,
+        value: Any,
+        *,
+        own: Collection[object] = (),
+        shared: Shared = NOTHING_SHARED,
+        untouched: bool = False,
+    ) -> Encoded:
+        """As ``encode``, but what cannot be written stands as its type and identity: good for comparing only.
+
+        ``untouched``: nobody used what each use changes.
+        """
 
         try:
             return self._encode(value, own, shared, in_band=False)
         except Exception:
             try:
-                return _with_deep_stack(Probe(self.definitions, own, shared, in_band=False).encode, value)
+                probe = Probe(self.definitions, own, shared, in_band=False, untouched=untouched)
+                return _with_deep_stack(probe.encode, value)
             except Exception as error:  # not to be compared at all, and never to be saved
                 return Encoded(f"{type(error).__name__} {id(value)}".encode(), (), {}, frozenset())
 

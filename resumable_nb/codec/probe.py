@@ -22,6 +22,13 @@ FINDABLE: Final = 1_000_000
 
 _USED_UP: Final = (types.GeneratorType, types.AsyncGeneratorType, io.IOBase)
 """Objects that change with each use."""
+
+
+def used_up(thing: object) -> bool:
+    """Whether each use changes it, and nothing shows that."""
+    return isinstance(thing, _USED_UP)
+
+
 _LOOKS: Final = itertools.count(1)
 
 
@@ -32,8 +39,9 @@ def opaque(kind: str, identity: int, look: int) -> None:
 class Probe(Encoder):
     """An encoder that goes on after a failure, and notes it in ``offenders``: object and error."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, untouched: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._untouched = untouched
         self.offenders: list[tuple[Any, Exception]] = []
 
     def reducer_override(self, thing: Any) -> Any:
@@ -51,7 +59,7 @@ class Probe(Encoder):
         except Exception as error:
             self.offenders.append((thing, error))
             # A generator goes on and a file's position moves, and nothing shows it: no two looks are the same.
-            look = next(_LOOKS) if isinstance(thing, _USED_UP) else 0
+            look = next(_LOOKS) if used_up(thing) and not self._untouched else 0
             return opaque, (kind.__qualname__, id(thing), look)
         return reduced
 

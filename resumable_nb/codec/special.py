@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import cloudpickle
 
-from resumable_nb.codec import rebuild
+from resumable_nb.codec import handles, rebuild
 
 Reduced = Any
 Reduce = Callable[[Any], Reduced]
@@ -51,13 +51,15 @@ def _file(file: Any) -> Reduced:
         path = getattr(file, "name", None)
         encoding = file.encoding if isinstance(file, io.TextIOBase) else None
         return rebuild.make_closed, (path if isinstance(path, str) else "", getattr(file, "mode", "r"), encoding)
+    if type(file) in (*_FILES, io.FileIO) and not file.closed:
+        return handles.open_file(file)
     raise pickle.PicklingError(f"cannot pickle open file {getattr(file, 'name', file)!r}")
 
 
 def _executor(executor: Any) -> Reduced:
-    """Shut down, as every ``with ThreadPoolExecutor() as ex`` leaves one."""
+    """Shut down, as every ``with ThreadPoolExecutor() as ex`` leaves one; else an idle one."""
     if not executor._shutdown:
-        return NotImplemented
+        return handles.threads(executor)
     return rebuild.make_shut_down, (executor._max_workers, executor._thread_name_prefix)
 
 
@@ -139,6 +141,8 @@ def special(kind: type) -> Reduce | None:
         return _executor
     if kind.__name__ == "RandomState" and "mtrand" in str(kind.__module__):
         return _random_state
+    if (handle := handles.handle(kind)) is not None:
+        return handle
     arrow = sys.modules.get("pyarrow")
     return _arrow if arrow is not None and issubclass(kind, arrow.Array) else None
 

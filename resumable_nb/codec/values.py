@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from resumable_nb.codec.coder import Codec
+from resumable_nb.codec.handles import stands_for_one
 from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING
 
@@ -15,6 +16,9 @@ def dumps_value(value: Any) -> bytes:
     """One value as bytes, notebook functions and classes included. Proves that they load again; raises ``NotSaved``."""
     codec = Codec(vars(sys.modules["__main__"]))
     encoded = codec.encode(value, in_band=True)
+    for kind in encoded.kinds:
+        if stands_for_one(kind):
+            raise NotSaved(f"cannot copy {kind.__qualname__!r} object", path="")
     codec.prove(encoded)
     return pickle.dumps((encoded.stream, codec.definitions_of(encoded.refs)), protocol=5)
 

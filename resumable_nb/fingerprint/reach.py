@@ -145,7 +145,7 @@ class Reach:
             self.inputs[label] = found.digest
         except NoContent:
             found = content(value, is_user=self._is_user, lenient=True)
-            self.inputs[label] = f"by:{self._provenance(label)}"
+            self.inputs[label] = by_provenance(self._provenance(label))
         self._take(found)
 
     def _function(self, label: str, where: str, value: Any, definition: Any) -> None:
@@ -227,6 +227,11 @@ class Reach:
             if each_name not in vars(module):
                 _load(f"{name}.{each_name}")
             self._member(name, vars(module), each_name, use)
+
+
+def by_provenance(mark: str) -> str:
+    """What stands for a value without canonical content: what made it."""
+    return f"by:{mark}"
 
 
 _NO_NAMES: Final = Names(frozenset(), frozenset(), frozenset(), frozenset())

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from resumable_nb.codec import used_up
 from resumable_nb.groups import Survey
 from resumable_nb.model import RESULT
 from resumable_nb.snapshot.space import Before
 
-Digest = Callable[[Survey, Mapping[str, Any]], str]
+
+class Digest(Protocol):
+    """``untouched``: the code cannot have used a generator or the like among the values."""
+
+    def __call__(self, survey: Survey, values: Mapping[str, Any], *, untouched: bool = False) -> str: ...
+
+
 Reference = Callable[[object], object]
 
 
@@ -34,8 +41,22 @@ def watch_group(before: Before, survey: Survey, group: frozenset[str], digest: D
     values = {name: before.references[name] for name in group}
     mark = digest(survey, values)
     before.groups |= dict.fromkeys(group, (group, mark))
+    if len(group) > 1 and any(used_up(each) for name in group for each in survey.holdings[name].nodes.values()):
+        before.untouched[group] = digest(survey, values, untouched=True)
     if len(group) > 1:
-        before.alone |= {name: digest(survey, {name: value}) for name, value in values.items()}
+        before.alone |= {
+            name: digest(survey, {name: value}, untouched=_untouched(before, survey, name))
+            for name, value in values.items()
+        }
+
+
+def _untouched(before: Before, survey: Survey, name: str) -> bool:
+    """Whether the body cannot get at what is used up in a variable: not by its name, and not through another one."""
+    if name in before.reached:
+        return False
+    own = {key for key, each in survey.holdings[name].nodes.items() if used_up(each)}
+    reached = (survey.holdings[each] for each in before.reached if each in survey.holdings)
+    return all(own.isdisjoint(holding.nodes) for holding in reached)
 
 
 def references(survey: Survey, names: Iterable[str], reference: Reference) -> dict[int, tuple[Any, Any]]:
@@ -96,7 +117,7 @@ def _mutated(
             if len(group) == 1:
                 found.add(members[0])
                 continue
-        found |= _members(before, members, values, lambda part: digest(survey, part), bound)
+        found |= _members(before, members, values, survey, digest, bound)
     return found
 
 
@@ -104,16 +125,22 @@ def _members(
     before: Before,
     watched: list[str],
     values: Mapping[str, Any],
-    digest: Callable[[Mapping[str, Any]], str],
+    survey: Survey,
+    digest: Digest,
     bound: Collection[str],
 ) -> set[str]:
     """Which members of a group that is not as it was have changed themselves?"""
     found = set()
     for name in watched:
+        untouched = _untouched(before, survey, name)
         earlier = before.alone.get(name) or before.groups[name][1]
-        if earlier != digest({name: values[name]}):
+        if earlier != digest(survey, {name: values[name]}, untouched=untouched):
             found.add(name)
     if found or any(name in bound for name in values):
         return found
+    if any(used_up(each) for name in values for each in survey.holdings[name].nodes.values()):
+        together = before.untouched.get(frozenset(values))
+        if together is not None and together == digest(survey, values, untouched=True):
+            return found
     # Each is what it was, and together they are not: they share otherwise than before.
     return {name for name in watched if name in before.reached} or set(watched)

@@ -18,6 +18,8 @@ class Entry:
     """Canonical digest, or empty."""
     former: Any = MISSING
     """The class or function that the name was bound to: a restored class continues it."""
+    outline: str = ""
+    """Digest of a value without canonical content, its parts counted by their types."""
     saved_as: str = ""
     """The name in the group, where the pending name is no variable: a result."""
 

@@ -13,14 +13,14 @@ import msgspec
 
 from resumable_nb import randomness
 from resumable_nb.codec import Codec
-from resumable_nb.errors import NoContent, NotSaved
+from resumable_nb.errors import NotSaved
 from resumable_nb.events import Bus
-from resumable_nb.fingerprint import fingerprint
 from resumable_nb.groups import Holding, Survey, Written, is_atom
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.pack import PackBuilder
 from resumable_nb.snapshot import compare, imports, writer
 from resumable_nb.snapshot.pending import Entry, Pending
+from resumable_nb.snapshot.presence import Presence, canonical, certain, former_class, may_bind, outlines
 from resumable_nb.snapshot.reach import reach
 from resumable_nb.snapshot.reader import Reader
 from resumable_nb.snapshot.space import Before, Capture, Namespace, Restored
@@ -42,9 +42,7 @@ class Snapshots:
         self._loading: list[Group] = []
         self._definitions: dict[str, str] = {}
         """Where the definitions are that known manifests name: key to blob."""
-        self._held: dict[str, tuple[int, str]] = {}
-        """Variables as they were saved or loaded last: the object's ``id()``, and its canonical digest. The object
-        itself is not kept: a deleted frame has to give its memory back."""
+        self._presence = Presence()
         self._results: dict[str, Any] = {}
         self._numbers = itertools.count(1)
         self._open: weakref.WeakSet[Before] = weakref.WeakSet()
@@ -136,8 +134,8 @@ class Snapshots:
     ) -> Capture:
         origins = {name: where for name in seeds if (where := imports.origin(name, values[name]))}
         groups = [
-            {name: values[name] for name in group if name not in drop and (allowed is None or name in allowed)}
-            for group in {survey.group_of(name) for name in seeds if name not in origins}
+            {name: values[name] for name in each if name not in drop and (allowed is None or name in allowed)}
+            for each in {survey.group_of(name) for name in seeds if name not in origins}
         ]
         builder = PackBuilder(self._store, lambda kind: self._bus.emit(kind))
         try:
@@ -148,15 +146,18 @@ class Snapshots:
             builder.abort()
             raise
         names = frozenset(name for group in work.groups for name in group.names)
-        digests = self._canonical({name: values[name] for name in names})
-        for name, digest in digests.items():
-            self._held[name] = (id(values[name]), digest)
+        digests = canonical({name: values[name] for name in names})
+        for group in work.groups:
+            for name in group.names:
+                self._note(space, name, values[name], digests.get(name, ""), group)
+        unsaved = {name: why for name, why in work.failed.items() if name in changed | perhaps}
         manifest = Manifest(
             groups=tuple(work.groups),
             deleted=tuple(sorted(deleted)),
             imports=origins | dict(modules or {}),
-            unsaved={name: why for name, why in work.failed.items() if name in changed | perhaps},
+            unsaved=unsaved,
             digests=digests,
+            outlines=outlines({name: values[name] for name in {*names, *unsaved} - digests.keys() - {RESULT}}),
             companions=tuple(sorted(names - changed - perhaps - {RESULT})),
             perhaps=tuple(sorted(names & perhaps)),
             random=work.row(random) if random else "",
@@ -174,16 +175,6 @@ class Snapshots:
             changed | deleted,
             digests,
         )
-
-    @staticmethod
-    def _canonical(values: Mapping[str, Any]) -> dict[str, str]:
-        found = {}
-        for name, value in sorted(values.items()):
-            try:
-                found[name] = fingerprint(value)
-            except NoContent:
-                continue
-        return found
 
     # --- restoring
 
@@ -225,33 +216,21 @@ class Snapshots:
 
     def _taken(self, space: Namespace, manifest: Manifest, group: Group) -> list[str]:
         """The names of a group that are to be bound."""
-        certain = [name for name in group.names if name not in manifest.companions and name not in manifest.perhaps]
-        if certain and self._is_there(space, manifest, group):
-            return [RESULT] if RESULT in certain else []
-        return certain + [
+        sure, there = certain(manifest, group.names), space.variables
+        if sure and self._presence.is_there(there, manifest, group, lambda *each: self._mark(space, *each)):
+            return [RESULT] if RESULT in sure else []
+        return sure + [
             name
             for name in group.names
-            if name not in certain and self._may_bind(space, manifest, name, shares=bool(certain))
+            if name not in sure and may_bind(there, self._pending, manifest, name, shares=bool(sure))
         ]
 
-    def _is_there(self, space: Namespace, manifest: Manifest, group: Group) -> bool:
-        """Whether the variables still are the objects that were saved, unchanged: a step run again in a live kernel."""
-        return all(
-            name in manifest.digests
-            and name in space.variables
-            and self._held.get(name) == (id(space.variables[name]), manifest.digests[name])
-            and self._canonical({name: space.variables[name]}).get(name) == manifest.digests[name]
-            for name in group.names
-            if name != RESULT
-        )
+    def _note(self, space: Namespace, name: str, value: Any, digest: str, group: Group) -> None:
+        self._presence.note(name, value, digest, group, lambda: self._mark(space, name, value))
 
-    def _may_bind(self, space: Namespace, manifest: Manifest, name: str, *, shares: bool) -> bool:
-        digest = manifest.digests.get(name, "")
-        if (entry := self._pending.get(name)) is not None:
-            return bool(digest) and entry.digest == digest
-        if name not in space.variables:
-            return name in manifest.perhaps
-        return shares and self._canonical({name: space.variables[name]}).get(name, "?") == digest
+    def _mark(self, space: Namespace, name: str, value: Any) -> str:
+        values = {name: value}
+        return self._digest(space)(self._survey(space, values), values)
 
     def _put_off(self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str], result: str) -> None:
         for name in names:
@@ -260,9 +239,8 @@ class Snapshots:
                 continue
             earlier = self._pending.get(name)
             former = space.variables.pop(name, MISSING if earlier is None else earlier.former)
-            if not isinstance(former, type):
-                former = MISSING
-            self._pending.put(name, Entry(group, manifest.digests.get(name, ""), former))
+            marks = manifest.digests.get(name, ""), manifest.outlines.get(name, "")
+            self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1]))
 
     @staticmethod
     def _import_quietly(module: str) -> None:
@@ -308,7 +286,7 @@ class Snapshots:
                 self._results[name] = values[entry.saved_as]
             elif name not in space.variables:
                 space.variables[name] = values[name]
-                self._held[name] = (id(values[name]), entry.digest)
+                self._note(space, name, values[name], entry.digest, group)
         self._pending.forget(current)
         self._tell_open(space, [name for name in current if name in space.variables])
 
@@ -361,6 +339,11 @@ class Snapshots:
             return entry.digest or MISSING
         return MISSING
 
+    def outline(self, name: str, space: Namespace) -> str:
+        """The digest of a pending variable without canonical content; empty for any other."""
+        entry = self._pending.get(name) if space.lazy and name not in space.variables else None
+        return "" if entry is None else entry.outline
+
     # --- parts
 
     def _codec(self, space: Namespace) -> Codec:
@@ -382,7 +365,11 @@ class Snapshots:
 
     def _digest(self, space: Namespace) -> compare.Digest:
         codec = self._codec(space)
-        return lambda survey, values: writer.digest(codec, survey, values)
+
+        def digest(survey: Survey, values: Mapping[str, Any], *, untouched: bool = False) -> str:
+            return writer.digest(codec, survey, values, untouched=untouched)
+
+        return digest
 
     def _reach(self, space: Namespace, body: Body, holding: Any) -> frozenset[str]:
         definitions = self._codec(space).definitions

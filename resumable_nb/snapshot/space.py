@@ -41,6 +41,8 @@ class Before:
     """Of what the body may change in place: its sharing group, and the group's digest."""
     alone: dict[str, str] = field(default_factory=dict)
     """Digests of single members of groups with several."""
+    untouched: dict[frozenset[str], str] = field(default_factory=dict)
+    """Digests of groups with a generator or the like, as if nobody had used it."""
     definitions: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     """Functions and classes that the body may change: ``id()`` to the object, and how streams named it."""
     restored: set[str] = field(default_factory=set)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from resumable_nb import pack
-from resumable_nb.codec import Codec, Encoded, Shared
+from resumable_nb.codec import Codec, Encoded, Shared, stands_for_one
 from resumable_nb.errors import NotSaved
 from resumable_nb.groups import Survey
 from resumable_nb.model import Group
@@ -32,12 +32,18 @@ def encode(codec: Codec, survey: Survey, values: Mapping[str, Any]) -> Encoded:
     return codec.encode({name: values[name] for name in names}, own=own_definitions(values.values()), shared=shared)
 
 
-def digest(codec: Codec, survey: Survey, values: Mapping[str, Any]) -> str:
-    """Changes whenever what is saved would; good within one process only."""
+def digest(codec: Codec, survey: Survey, values: Mapping[str, Any], *, untouched: bool = False) -> str:
+    """Changes whenever what is saved would; good within one process only.
+
+    What is used up with each use (a generator) counts as changed at each look, unless it surely was ``untouched``.
+    """
     names = sorted(values)
     shared = Shared(*survey.shared_memory(names))
     encoded = codec.digestible(
-        {name: values[name] for name in names}, own=own_definitions(values.values()), shared=shared
+        {name: values[name] for name in names},
+        own=own_definitions(values.values()),
+        shared=shared,
+        untouched=untouched,
     )
     parts = [pack.digest(encoded.stream)]
     for each in encoded.buffers:
@@ -87,7 +93,10 @@ class Writer:
     def _write_together(self, bundle: list[Mapping[str, Any]]) -> None:
         values = {name: value for group in bundle for name, value in group.items()}
         try:
-            self._put(values)
+            if self._put(values, alone=len(bundle) == 1):
+                return
+            for group in bundle:
+                self._write_together([group])
         except NotSaved as error:
             if len(bundle) > 1:
                 for group in bundle:
@@ -119,8 +128,11 @@ class Writer:
             name + error.message.removeprefix(start) if error.message.startswith(start) else f"{name}: {error.message}"
         )
 
-    def _put(self, values: dict[str, Any]) -> None:
+    def _put(self, values: dict[str, Any], *, alone: bool) -> bool:
+        """False where nothing was written: a file may be gone when it is opened again, and takes no others with it."""
         encoded = encode(self._codec, self._survey, values)
+        if not alone and any(map(stands_for_one, encoded.kinds)):
+            return False
         self._codec.prove(encoded)
         refs: dict[str, str] = {}
         for key, stream in self._codec.definitions_of(encoded.refs).items():
@@ -129,10 +141,11 @@ class Writer:
         names = tuple(sorted(values))
         if len(encoded.stream) <= INLINE_BYTES:
             self.groups.append(Group(names=names, stream=self.row(encoded.stream), buffers=buffers, refs=refs))
-            return
+            return True
         view = memoryview(encoded.stream)
         placed = self._builder.add(view, view.nbytes)
         self.groups.append(Group(names=names, stream_extents=placed.extents, buffers=buffers, refs=refs))
+        return True
 
     def row(self, data: bytes) -> str:
         """Put a blob among the rows; returns its name."""

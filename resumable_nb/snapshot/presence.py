@@ -1,0 +1,99 @@
+"""Which variables still are the objects that were saved? A skip leaves those alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from resumable_nb.canonical import content
+from resumable_nb.errors import NoContent
+from resumable_nb.fingerprint import fingerprint
+from resumable_nb.model import MISSING, RESULT, Group, Manifest
+from resumable_nb.snapshot.pending import Pending
+
+Mark = Callable[[str, Any], str]
+"""Name and value to a text that changes whenever what would be saved does; good within one process only."""
+
+
+def canonical(values: Mapping[str, Any]) -> dict[str, str]:
+    """The digests of those that have canonical content."""
+    found = {}
+    for name, value in sorted(values.items()):
+        try:
+            found[name] = fingerprint(value)
+        except NoContent:
+            continue
+    return found
+
+
+def outlines(values: Mapping[str, Any]) -> dict[str, str]:
+    """Digests in which what has no content counts by its type."""
+    return {name: content(value, lenient=True).digest for name, value in sorted(values.items())}
+
+
+class Presence:
+    """Variables as they were saved or loaded last.
+
+    The object itself is not kept, only its ``id()``: a deleted frame has to give its memory back.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, str]] = {}
+        self._unsaved: dict[str, tuple[int, str, str]] = {}
+
+    def note(self, name: str, value: Any, digest: str, group: Group, mark: Callable[[], str]) -> None:
+        """``value`` is what ``group`` holds. Without a canonical ``digest``, its mark says whether it is unchanged."""
+        self._known[name] = (id(value), digest or f"{_place(group)} {mark()}")
+
+    def note_unsaved(self, name: str, value: Any, step: str, mark: str) -> None:
+        """``value`` could not be saved; ``step`` says where it belongs."""
+        self._unsaved[name] = (id(value), step, mark)
+
+    def is_left(self, name: str, value: Any, step: str, mark: str) -> bool:
+        """Whether the object that could not be saved is there, and nothing shows that it was changed."""
+        return self._unsaved.get(name) == (id(value), step, mark)
+
+    def is_there(self, variables: Mapping[str, Any], manifest: Manifest, group: Group, mark: Mark) -> bool:
+        """Whether the variables of a group are the saved objects, unchanged: a step run again in a live kernel."""
+        return all(
+            name in variables and self._is_same(name, variables[name], manifest.digests.get(name, ""), group, mark)
+            for name in group.names
+            if name != RESULT
+        )
+
+    def _is_same(self, name: str, value: Any, digest: str, group: Group, mark: Mark) -> bool:
+        known = self._known.get(name)
+        if known is None or known[0] != id(value):
+            return False
+        if digest:
+            return known[1] == digest and canonical({name: value}).get(name) == digest
+        return known[1].startswith(_place(group)) and known[1] == f"{_place(group)} {mark(name, value)}"
+
+
+def _place(group: Group) -> str:
+    """What tells one saved group from another."""
+    return group.stream or " ".join(each.digest for each in group.stream_extents)
+
+
+def may_bind(variables: Mapping[str, Any], pending: Pending, manifest: Manifest, name: str, *, shares: bool) -> bool:
+    """Whether a name that the step perhaps left alone is to be bound to what was saved of it."""
+    digest = manifest.digests.get(name, "")
+    if (entry := pending.get(name)) is not None:
+        return bool(entry.digest or entry.outline) and (entry.digest, entry.outline) == (
+            digest,
+            manifest.outlines.get(name, ""),
+        )
+    if name not in variables:
+        return name in manifest.perhaps
+    return shares and canonical({name: variables[name]}).get(name, "?") == digest
+
+
+def certain(manifest: Manifest, names: Iterable[str]) -> list[str]:
+    """The names that the step surely made or changed."""
+    loose: Collection[str] = {*manifest.companions, *manifest.perhaps}
+    return [name for name in names if name not in loose]
+
+
+def former_class(found: Any) -> Any:
+    """A class that a restored one continues, else ``MISSING``."""
+    return found if isinstance(found, type) else MISSING
