@@ -111,7 +111,7 @@ class Journal:
             record = self._new_task(name, notebook)
             gone = [
                 row
-                for kind in ("step", "version", "call", "ident", "pos", "pause")
+                for kind in ("step", "version", "call", "ident", "pos", "pause", "memory")
                 for row in self._store.keys(f"{kind}/")
             ]
             self._write({"meta": record}, deletes=gone)

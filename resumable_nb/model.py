@@ -165,6 +165,8 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     """Why its state cannot be put back from outside, so that the body has to run again, calls answered."""
     first_call: int = 0
     """How many calls the step had recorded when its body first began with this key: later ones are of this code."""
+    memory: str = ""
+    """Blob with what the step did to the task's memory; empty where it did not use it."""
     left: str = ""
     """How the body of a block was left: ``return``, ``break``, ``continue``, or at its end."""
 

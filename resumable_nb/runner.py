@@ -18,6 +18,7 @@ from resumable_nb.events import Bus
 from resumable_nb.fingerprint import Lookup, describe, step_key
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
+from resumable_nb.memory import Mark, Memory
 from resumable_nb.model import (
     MISSING,
     Change,
@@ -65,6 +66,8 @@ class Execution:
     """What a skipped step had shown."""
     before: Before | None = None
     entry: Entry | None = None
+    mark: Mark | None = None
+    """The task's memory when it began."""
     stops: int = 0
     """How often anything had been stopped when it began."""
 
@@ -89,6 +92,7 @@ class Runner:
         bus: Bus,
         *,
         lease: Lease,
+        memory: Memory,
         control: Control,
         run: str,
         lookup: Callable[[Namespace], Lookup],
@@ -101,6 +105,7 @@ class Runner:
         self._snapshots = snapshots
         self._bus = bus
         self._lease = lease
+        self._memory = memory
         self._control = control
         self._run = run
         self._lookup = lookup
@@ -134,15 +139,19 @@ class Runner:
             self._go_on()  # a crash may have cut the rollback short
         key = self.key(spec, space)
         decision = plan.decide_step(recorded, key, spec.options, missing_files(spec))
+        if isinstance(decision, plan.Skip) and self._memory.changed(decision.record):
+            decision = plan.Run(decision.record.version + 1, "what it found in the memory changed")
         if replay and isinstance(decision, plan.Skip):
             decision = plan.Continue(decision.record, True, replay)
         match decision:
             case plan.Skip(record):
                 return self._skip(spec, space, decision, record, key)
             case plan.Run(version=version, why=why, changes=changes):
-                execution = self._new(spec, space, decision, key, version, why, changes)
+                mark = self._memory.begin(spec.id, recorded)
+                execution = self._new(spec, space, decision, key, mark, version, why, changes)
             case plan.Continue(record=record, same_key=same, why=why, changes=changes):
-                execution = self._new(spec, space, decision, key, record.version, why, changes, record, same)
+                mark = self._memory.begin(spec.id, record)
+                execution = self._new(spec, space, decision, key, mark, record.version, why, changes, record, same)
             case _:
                 assert_never(decision)
         return execution
@@ -200,6 +209,7 @@ class Runner:
         restore = self._snapshots.restore if spec.kind == "cell" else self._snapshots.restore_now
         restored = restore(space, record.manifest)
         self._made(space, {*record.saved_names, *record.unsaved}, record.key)
+        self._memory.skip(record)
         result = self._snapshots.result(space, restored.result) if record.left == "return" else None
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
@@ -211,6 +221,7 @@ class Runner:
         space: Namespace,
         decision: plan.StepDecision,
         key: StepKey,
+        mark: Mark,
         version: int,
         why: str,
         changes: tuple[Change, ...],
@@ -239,6 +250,7 @@ class Runner:
             started_at=self._clock(),
             text=spec.text,
             random=random_blob,
+            memory=mark.blob,
         )
         self._bus.emit("step.begin", spec.id)
         self._journal.begin_step(record, rows)
@@ -252,7 +264,7 @@ class Runner:
             unchanged=same_key,
             first_call=record.first_call,
         )
-        execution = Execution(spec, decision, record, key, inner, stops=self._control.stops)
+        execution = Execution(spec, decision, record, key, inner, mark=mark, stops=self._control.stops)
         execution.before = self._snapshots.begin(space, spec.body)
         execution.entry = Entry(inner)
         return execution
@@ -261,6 +273,8 @@ class Runner:
         return self._monotonic() - self._started_s.pop(spec.id, self._monotonic())
 
     def _fail(self, execution: Execution, error: BaseException) -> StepRecord:
+        assert execution.mark is not None
+        self._memory.fail(execution.mark)
         text = f"{type(error).__name__}: {error}".removesuffix(": ")
         record = msgspec.structs.replace(
             execution.record,
@@ -290,9 +304,11 @@ class Runner:
     ) -> StepRecord:
         spec, options = execution.spec, execution.spec.options
         assert execution.before is not None
+        assert execution.mark is not None
         capture = self._snapshots.capture(space, execution.before, keep=options.keep, drop=options.drop, result=result)
         self._made(space, {*capture.saved, *capture.unsaved}, execution.scope.key)
-        rows = dict(capture.rows)
+        memory, rows = self._memory.commit(execution.mark, spec.id)
+        rows |= capture.rows
         output_blob = ""
         if options.output and outputs:
             output_blob, more = self._journal.blob_row(output.encode(outputs))
@@ -313,9 +329,11 @@ class Runner:
             error="",
             replay=_replay(execution.before, space, capture.changed & set(given)),
             left=left,
+            memory=memory,
         )
         self._bus.emit("step.commit", record.id)
         self._journal.commit_step(record, rows)
+        self._memory.committed()
         self._bus.emit("step.committed", record.id, duration_s=record.duration_s, size_bytes=record.size_bytes)
         return record
 

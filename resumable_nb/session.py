@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from resumable_nb import block, tools, track
+from resumable_nb import block, memory, tools, track
 from resumable_nb import frame as frames
 from resumable_nb.block import enter_block, leave, pending, restored
 from resumable_nb.compensation import Compensation
@@ -31,6 +31,7 @@ from resumable_nb.events import Bus, Event, Listener
 from resumable_nb.fingerprint import Lookup, by_provenance, carries_code
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
+from resumable_nb.memory import Memory
 from resumable_nb.model import MISSING, Missing, StepKey, digest
 from resumable_nb.output import Recorder
 from resumable_nb.place import STORE_FOLDER, here, root, slug
@@ -116,12 +117,14 @@ class Session:
         self.specs: dict[str, StepSpec] = {}
         self.counts: Counter[str] = Counter()
         self.saved_s = 0.0
+        self.memory = Memory(self.journal, store, self.lease)
         self.compensation = Compensation(self.journal, self.bus, desk=self.desk, load=self.load_all)
         self.runner = Runner(
             self.journal,
             self.snapshots,
             self.bus,
             lease=self.lease,
+            memory=self.memory,
             control=self.control,
             run=self.run,
             lookup=self.lookup,
@@ -208,6 +211,7 @@ class Session:
         self.own()
         self.compensation.noted(self.journal.forget(self.name, self.notebook))
         self._task_incarnation = ""
+        self.memory.reload()
         self.snapshots.forget_pending(self.snapshots.pending())
         self.specs.clear()
 
@@ -224,6 +228,7 @@ class Session:
         self.counts[event.kind] += 1
         match event.kind:
             case "lease.acquired":
+                self.memory.reload()
                 self.compensation.noted(self.journal.ensure_task(self.name, self.notebook))
                 self.journal.begin_run(
                     self.run, pid=os.getpid(), host=socket.gethostname(), kernel=os.environ.get("JPY_SESSION_NAME", "")
@@ -357,6 +362,7 @@ def _serve() -> None:
     block.use(current)
     tools.use(lambda: current().desk())
     track.use(lambda: current().keeper())
+    memory.use(lambda: current().memory)
 
 
 _serve()

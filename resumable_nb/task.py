@@ -13,6 +13,7 @@ from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
+from resumable_nb.memory import Memory
 from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord, RunRecord, StepRecord
 from resumable_nb.runner import Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
@@ -36,6 +37,7 @@ class Parts(Protocol):
     snapshots: Snapshots
     runner: Runner
     compensation: Compensation
+    memory: Memory
     space: Namespace
     run: str
     specs: dict[str, StepSpec]
@@ -98,6 +100,11 @@ class Task:
     def stop(self, by: str = "") -> None:
         """End the running cell at its next safe point, and with it Run All; the next Run All goes on from there."""
         self._parts.control.stop(by)
+
+    @property
+    def memory(self) -> Memory:
+        """The task's durable list of messages."""
+        return self._parts.memory
 
     def history(self) -> DataFrame:
         """Tool calls, one a row, in the order in which they started.
