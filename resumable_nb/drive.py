@@ -9,10 +9,12 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import functools
 import inspect
+import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
@@ -69,16 +71,28 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Write:
+    """Commit something to the journal; the answer is what that returned or raised, and comes when it is over."""
+
+    commit: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Wait before the next try."""
 
     seconds: float
 
 
-Action = Invoke | Wait | Pause
+Action = Invoke | Write | Wait | Pause
 Course = Generator[Action, Outcome, Outcome]
 
 DONE: Final = Returned(None)
+
+COMMITTERS: Final = 32
+
+_driven: Final[set[Course]] = set()
+"""The courses that tasks of this process carry out now."""
 
 _making: contextvars.ContextVar[tuple[Key, ...]] = contextvars.ContextVar("resumable_nb_making", default=())
 
@@ -103,13 +117,22 @@ def drive(course: Course, sleep: Callable[[float], None] = time.sleep) -> Outcom
 
 async def drive_async(course: Course, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Outcome:
     """Carry out a course in this task."""
-    with contextlib.closing(course):
+    _driven.add(course)
+    with contextlib.closing(course), _removed(course):
         try:
             action = next(course)
             while True:
                 action = course.send(await _perform_async(action, sleep))
         except StopIteration as stop:
             return _outcome(stop)
+
+
+@contextlib.contextmanager
+def _removed(course: Course) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        _driven.discard(course)
 
 
 def _outcome(stop: StopIteration) -> Outcome:
@@ -123,6 +146,8 @@ def _perform(action: Action, sleep: Callable[[float], None]) -> Outcome:
             return _run(action)
         case Invoke():
             return _run_in_thread(action)
+        case Write(commit):
+            return _commit(commit)
         case Wait(flight=flight, key=key):
             # Whoever waits for a flight of its own thread waits for ever: a call inside itself, or an async twin.
             if key in _making.get() or (flight.thread == threading.get_ident() and not flight.landed.done()):
@@ -140,6 +165,10 @@ async def _perform_async(action: Action, sleep: Callable[[float], Awaitable[None
     match action:
         case Invoke():
             return await _run_async(action)
+        case Write(commit) if len(_driven) == 1:
+            return _commit(commit)
+        case Write(commit):
+            return await _commit_aside(commit)
         case Wait(flight=flight, key=key):
             if key in _making.get():
                 raise _inside_itself(action)
@@ -150,6 +179,32 @@ async def _perform_async(action: Action, sleep: Callable[[float], Awaitable[None
             return DONE
         case _:
             assert_never(action)
+
+
+def _commit(commit: Callable[[], Any]) -> Outcome:
+    try:
+        return Returned(commit())
+    except BaseException as error:
+        return Raised(error)
+
+
+async def _commit_aside(commit: Callable[[], Any]) -> Outcome:
+    """Off the loop, where other calls wait too: their commits then share a sync. A cancellation waits for its end."""
+    run = functools.partial(contextvars.copy_context().run, _commit, commit)
+    committed = asyncio.get_running_loop().run_in_executor(_committers(os.getpid()), run)
+    cancelled: asyncio.CancelledError | None = None
+    while not committed.done():
+        try:
+            await asyncio.wait([committed])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return committed.result() if cancelled is None else Raised(cancelled)
+
+
+@functools.cache
+def _committers(pid: int) -> concurrent.futures.ThreadPoolExecutor:  # noqa: ARG001  # a fork has no threads
+    """Not the loop's own threads: a user may have them all wait for a call that is to be committed."""
+    return concurrent.futures.ThreadPoolExecutor(COMMITTERS, thread_name_prefix="resumable_nb commit")
 
 
 async def _landing(flight: Flight) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,7 +14,7 @@ from resumable_nb import doubt, result
 from resumable_nb.claim import Claim, call_id
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
-from resumable_nb.drive import Course, Invoke, Key, Outcome, Pause, Raised, Returned, inside_a_tool
+from resumable_nb.drive import Action, Course, Invoke, Key, Outcome, Pause, Raised, Returned, Write, inside_a_tool
 from resumable_nb.errors import ResumableError
 from resumable_nb.journal import NEW, call_row
 from resumable_nb.model import MISSING, Attempt, CallRecord, Missing
@@ -21,6 +23,8 @@ from resumable_nb.retry import judge
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
 from resumable_nb.undo import takes
+
+T = TypeVar("T")
 
 
 class Effect:
@@ -42,7 +46,7 @@ class Effect:
         tool, record, tries = self.tool, self._intent(earlier), 0
         arguments = tool.with_key(self.claim.bound, record.idempotency_key)
         while True:
-            record = self._begin(record)
+            record = yield from self._begin(record)
             try:
                 outcome = yield Invoke(
                     tool.function, arguments.args, arguments.kwargs, self.key, self.claim.text, tool.timeout_s
@@ -53,7 +57,7 @@ class Effect:
             tries += 1
             if isinstance(outcome, Returned):
                 self.emit("call.returned")
-                return self._finish(self._attempted(record), outcome.value)
+                return (yield from self._finish(self._attempted(record), outcome.value))
             error = outcome.error
             record = self._attempted(record, result.one_line(error, self.claim.secrets))
             verdict = judge(
@@ -71,7 +75,7 @@ class Effect:
             elif verdict == "doubt" or outcome.timed_out or not isinstance(error, Exception):
                 return self._leave_in_doubt(record, outcome)
             else:
-                return self._fail(record, outcome, error)
+                return (yield from self._fail(record, outcome, error))
 
     def _intent(self, earlier: CallRecord | Missing) -> CallRecord:
         """The record to begin with; an earlier one keeps its place."""
@@ -105,11 +109,24 @@ class Effect:
             generation=claim.generation,
         )
 
-    def _begin(self, record: CallRecord) -> CallRecord:
+    def _begin(self, record: CallRecord) -> Generator[Action, Outcome, CallRecord]:
         attempts = (*record.attempts, Attempt(started_at=self.desk.clock()))
         self.scope.made.add(record.id)
         begun = msgspec.structs.replace(record, status="intent", attempts=attempts, ended_at=None)
-        return self.journal.intend(begun, self._undo[1], durable=not self.tool.repeatable)
+        intend = functools.partial(self.journal.intend, begun, self._undo[1], durable=not self.tool.repeatable)
+        try:
+            return (yield from _written(intend))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self._take_back(begun)
+            raise
+
+    def _take_back(self, begun: CallRecord) -> None:
+        """We were interrupted before the function was called: nobody need ask whether it happened. Best effort."""
+        with contextlib.suppress(ResumableError):
+            found = self.journal.call(*self.key)
+            if found is not MISSING and found.run == begun.run and len(found.attempts) == len(begun.attempts):
+                unmade = self._attempted(found, "interrupted before it was made")
+                self.journal.note(msgspec.structs.replace(unmade, status="failed", ended_at=None))
 
     @functools.cached_property
     def _undo(self) -> tuple[str, dict[str, bytes]]:
@@ -123,19 +140,19 @@ class Effect:
         last = msgspec.structs.replace(record.attempts[-1], ended_at=now, error=error)
         return msgspec.structs.replace(record, attempts=(*record.attempts[:-1], last), ended_at=now)
 
-    def _finish(self, record: CallRecord, value: Any) -> Outcome:
+    def _finish(self, record: CallRecord, value: Any) -> Course:
         done, rows = result.with_value(self.journal, record, value, self.claim.secrets)
         try:
-            self.journal.finish(done, rows)
+            yield from _written(functools.partial(self.journal.finish, done, rows))
         except ResumableError as fault:
             fault.add_note(f"{self.claim.text} did return, and this could not be recorded: {done.preview}")
             raise
         return Returned(value)
 
-    def _fail(self, record: CallRecord, outcome: Raised, error: Exception) -> Outcome:
+    def _fail(self, record: CallRecord, outcome: Raised, error: Exception) -> Course:
         failed, rows = result.with_error(self.journal, record, error, self.claim.secrets)
         try:
-            self.journal.finish(failed, rows)
+            yield from _written(functools.partial(self.journal.finish, failed, rows))
         except ResumableError as fault:
             raise fault from error
         self.emit("call.failed")
@@ -168,7 +185,8 @@ class Effect:
         match outcome:
             case Returned(Happened(value)):
                 now = self.desk.clock()
-                return self._finish(msgspec.structs.replace(record, resolved="reconcile", ended_at=now), value)
+                settled = msgspec.structs.replace(record, resolved="reconcile", ended_at=now)
+                return (yield from self._finish(settled, value))
             case Returned(NotHappened()):
                 return (yield from self.make(record))
             case Returned(answer):
@@ -183,3 +201,17 @@ class Effect:
 
     def emit(self, kind: str) -> None:
         self.desk.bus.emit(kind, self.scope.id, tool=self.tool.name, id=self.claim.id)
+
+
+def _written(commit: Callable[[], T]) -> Generator[Action, Outcome, T]:
+    """What the commit returned; raises what it raised."""
+    outcome = yield Write(commit)
+    if isinstance(outcome, Raised):
+        error = outcome.error
+        del outcome
+        try:
+            raise error
+        finally:
+            del error  # else the traceback holds this frame, and this frame the error
+    value: T = outcome.value
+    return value

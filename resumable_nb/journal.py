@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from resumable_nb.errors import Corrupt, NewerSchema, UsageError
+from resumable_nb.errors import Corrupt, NewerSchema, ResumableError, UsageError
 from resumable_nb.events import Bus
 from resumable_nb.model import (
     FINGERPRINTS,
@@ -237,8 +237,7 @@ class Journal:
         A record that has its place already is written over: one more try of the same call.
         """
         self._bus.emit("call.intent", record.step, tool=record.tool, id=record.id)
-        with self._lock:
-            record = self._place(record, rows, durable) if record.n == NEW else self._again(record, rows, durable)
+        record = self._place(record, rows, durable) if record.n == NEW else self._again(record, rows, durable)
         self._bus.emit("call.intent_committed", record.step, tool=record.tool, id=record.id)
         return record
 
@@ -282,7 +281,7 @@ class Journal:
 
     def _place(self, record: CallRecord, rows: Mapping[str, bytes] | None, durable: bool) -> CallRecord:
         while True:
-            placed = msgspec.structs.replace(record, n=self.count(record.step))
+            placed = msgspec.structs.replace(record, n=self._next_place(record.step))
             row = call_row(placed)
 
             def free(read: Read, row: str = row) -> None:
@@ -293,10 +292,26 @@ class Journal:
             try:
                 self._write({row: placed}, {**(rows or {}), **ident}, durable=durable, check=free)
             except _Taken:
-                self._next[record.step] = self._counted(record.step)
+                with self._lock:
+                    self._next[record.step] = max(self.count(record.step), self._counted(record.step))
                 continue
-            self._next[record.step] = placed.n + 1
+            except ResumableError:
+                self._give_back(record.step, placed.n)
+                raise
             return placed
+
+    def _next_place(self, step: str) -> int:
+        """Taken before the commit, so that intents of several threads are committed together."""
+        with self._lock:
+            n = self.count(step)
+            self._next[step] = n + 1
+            return n
+
+    def _give_back(self, step: str, n: int) -> None:
+        """Unless others have taken the next one meanwhile: then there is a gap."""
+        with self._lock:
+            if self._next.get(step) == n + 1:
+                self._next[step] = n
 
     def _again(self, record: CallRecord, rows: Mapping[str, bytes] | None, durable: bool) -> CallRecord:
         self._write({call_row(record): record}, rows, durable=durable)

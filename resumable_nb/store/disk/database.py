@@ -29,6 +29,8 @@ SETTINGS: Final = {
     "sqlite_mmap_size": 0,  # a mapped database that somebody truncates kills the process
     "disk_min_file_size": 2**20,
 }
+FAILURES: Final = (OSError, sqlite3.Error, diskcache.Timeout)
+"""What a database raises when something is wrong with it, not with what it was asked for."""
 BUSY_TIMEOUT_S = 5.0
 BUSY_ATTEMPTS = 3
 VALUES: Final = "values"
@@ -186,7 +188,7 @@ def faults(uri: str, opened: list[Database]) -> Iterator[None]:
     """Turns what diskcache, SQLite and the system raise into a ``StoreError``."""
     try:
         yield
-    except (OSError, sqlite3.Error, diskcache.Timeout) as error:
+    except FAILURES as error:
         # The connection may be in the middle of something; the next one starts clean.
         for database in opened:
             database.close()

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -16,7 +16,7 @@ from resumable_nb.errors import Corrupt, StoreLost, Untrusted, UsageError
 from resumable_nb.events import Bus
 from resumable_nb.model import MISSING, Missing
 from resumable_nb.store.base import IDENTITY, Guard, Read, refuse_identity
-from resumable_nb.store.disk.database import VALUES, Database, ValueDisk, faults
+from resumable_nb.store.disk.database import FAILURES, VALUES, Database, ValueDisk, faults
 from resumable_nb.store.disk.fault import fault
 from resumable_nb.store.disk.marker import (
     Identity,
@@ -29,10 +29,20 @@ from resumable_nb.store.disk.marker import (
 )
 from resumable_nb.store.disk.pack import PackFile, Packs
 from resumable_nb.store.disk.reader import DATABASE, Reader, Row, State
-from resumable_nb.store.disk.worker import Worker
+from resumable_nb.store.disk.worker import Outcome, Worker
 from resumable_nb.store.seal import TAG_BYTES, Seal, sync_directory, user_key
 
-Result = TypeVar("Result")
+Rows = tuple[Mapping[str, bytes], Collection[str]]
+"""What to write, and which keys to delete."""
+Change = Callable[[Read], Rows]
+"""Says so, given what is there; raises to refuse."""
+
+
+class Part(NamedTuple):
+    """What one caller commits."""
+
+    change: Change
+    durable: bool
 
 
 class DiskStore:
@@ -47,7 +57,7 @@ class DiskStore:
         self._packs = Packs(self._path / "packs")
         self._worker = Worker(f"resumable_nb store {self._path.name}")
         self._gate = threading.RLock()
-        """Held while this process writes, and across a fork."""
+        """Held while a write is handed to the worker, and across a fork."""
         self._open: list[Database] = []
         """The database, once something was written; used in the worker's thread only."""
         self._inode: tuple[int, int] | None = None
@@ -88,25 +98,21 @@ class DiskStore:
         guard: Guard | None = None,
         durable: bool = True,
     ) -> None:
-        def change(database: Database, read: Read) -> None:
+        def change(read: Read) -> Rows:
             if guard is not None:
                 guard(read)
-            for key, value in puts.items():
-                self._put(database, key, value)
-            for key in deletes:
-                database.delete(key)
+            return puts, deletes
 
         refuse_identity(*puts, *deletes)
         self._transact(change, durable=durable)
 
     def update(self, key: str, change: Callable[[bytes | Missing], bytes], *, durable: bool = True) -> bytes:
-        def replace(database: Database, read: Read) -> bytes:
-            new = change(read(key))
-            self._put(database, key, new)
-            return new
+        def replace(read: Read) -> Rows:
+            return {key: change(read(key))}, ()
 
         refuse_identity(key)
-        return self._transact(replace, durable=durable)
+        puts, _ = self._transact(replace, durable=durable)
+        return puts[key]
 
     def new_pack(self) -> PackFile:
         self._verify()
@@ -134,16 +140,19 @@ class DiskStore:
     def sweep(self) -> int:
         """Unlink value files that no row names (left by killed writers); returns how many."""
 
-        def orphans(database: Database, read: Read) -> list[Path]:  # noqa: ARG001  # as every change
+        def orphans() -> list[Path]:
             # A durable write, so that no row of an earlier, lost state can name one of the files.
-            database.set(IDENTITY, database.get(IDENTITY))
-            # Nobody else is writing now, and committed rows are all there are.
-            named = self._reader.files()
-            return [path for path in (self._path / VALUES).glob("*.val") if f"{VALUES}/{path.name}" not in named]
+            with self._transaction(durable=True) as database:
+                database.set(IDENTITY, database.get(IDENTITY))
+                # Nobody else is writing now, and committed rows are all there are.
+                named = self._reader.files()
+                return [path for path in (self._path / VALUES).glob("*.val") if f"{VALUES}/{path.name}" not in named]
 
         if not self._verify():
             return 0
-        found = self._transact(orphans, durable=True)
+        with self._gate:
+            ticket = self._worker.submit(orphans)
+        found = ticket.wait()
         for path in found:
             path.unlink(missing_ok=True)
         return len(found)
@@ -170,6 +179,7 @@ class DiskStore:
 
     def close(self) -> None:
         with self._gate:
+            self._worker.drain()
             # Readers first: the last connection to go folds the log into the database.
             self._reader.close()
             if self._open:
@@ -253,28 +263,65 @@ class DiskStore:
     def _put(self, database: Database, key: str, value: bytes) -> None:
         database.set(key, self._sealer().seal(key, value))
 
-    def _transact(self, change: Callable[[Database, Read], Result], *, durable: bool) -> Result:
-        def run() -> Result:
-            with faults(self.uri, self._open):
-                exists = self._verify()
-                database = self._connect()
-                if not exists or not self._marked:
-                    self._initialise(database)
-                with database.transaction(durable=durable):
-
-                    def read(key: str) -> bytes | Missing:
-                        data = database.get(key, MISSING)
-                        return MISSING if data is MISSING else self._unseal(key, data)
-
-                    if database.get(IDENTITY, MISSING) is MISSING:
-                        self._lost()
-                    result = change(database, read)
-                    self._bus.emit("store.transaction", durable=durable)
-                return result
-
+    def _transact(self, change: Change, *, durable: bool) -> Rows:
         assert not self._worker.is_current(), "a guard or listener writes inside the transaction that it watches"
         with self._gate:
-            return self._worker.run(run)
+            ticket = self._worker.share(self._commit_together, Part(change, durable))
+        return ticket.wait()
+
+    def _commit_together(self, parts: list[Part]) -> list[Outcome[Rows]]:
+        """What several callers wait for, in one transaction: one sync for all of them."""
+        if len(parts) > 1:
+            # A refusal is the caller's own. Whatever else goes wrong may be one part's fault, so each tries alone.
+            with contextlib.suppress(Exception):
+                return self._commit(parts)
+        outcomes: list[Outcome[Rows]] = []
+        for part in parts:
+            try:
+                outcomes += self._commit([part])
+            except BaseException as error:
+                outcomes.append((None, error))
+        return outcomes
+
+    def _commit(self, parts: list[Part]) -> list[Outcome[Rows]]:
+        """Each part's rows, or why it refused. Raises, and writes nothing, where all refuse or anything else fails."""
+        durable = any(part.durable for part in parts)
+        with self._transaction(durable=durable) as database:
+            outcomes = [self._apply(database, part) for part in parts]
+            refusals = [error for _, error in outcomes if error is not None]
+            if len(refusals) == len(parts):
+                raise refusals[0]
+            self._bus.emit("store.transaction", durable=durable, commits=len(parts))
+        return outcomes
+
+    def _apply(self, database: Database, part: Part) -> Outcome[Rows]:
+        def read(key: str) -> bytes | Missing:
+            data = database.get(key, MISSING)
+            return MISSING if data is MISSING else self._unseal(key, data)
+
+        try:
+            puts, deletes = part.change(read)
+        except FAILURES:
+            raise
+        except Exception as refusal:
+            return None, refusal
+        for key, value in puts.items():
+            self._put(database, key, value)
+        for key in deletes:
+            database.delete(key)
+        return (puts, deletes), None
+
+    @contextlib.contextmanager
+    def _transaction(self, *, durable: bool) -> Iterator[Database]:
+        with faults(self.uri, self._open):
+            exists = self._verify()
+            database = self._connect()
+            if not exists or not self._marked:
+                self._initialise(database)
+            with database.transaction(durable=durable):
+                if database.get(IDENTITY, MISSING) is MISSING:
+                    self._lost()
+                yield database
 
     def _connect(self) -> Database:
         """The database of the file that is at the path, made where there is none."""
@@ -325,6 +372,7 @@ def _before_fork() -> None:
         if store._worker.is_current():
             continue
         store._gate.acquire()
+        store._worker.drain()
         store._reader.lock.acquire()
         store._reader.close()
         for database in store._open:

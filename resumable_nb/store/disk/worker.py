@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
 
 Result = TypeVar("Result")
+Part = TypeVar("Part")
+Outcome = tuple[Result, None] | tuple[None, BaseException]
 
 
-class _Job(Generic[Result]):
-    def __init__(self, action: Callable[[], Result]) -> None:
-        self._action = action
-        self._outcome: SimpleQueue[tuple[Result, None] | tuple[None, BaseException]] = SimpleQueue()
+class Ticket(Generic[Result]):
+    """What a caller waits with."""
 
-    def __call__(self) -> None:
-        try:
-            self._outcome.put((self._action(), None))
-        except BaseException as error:
-            self._outcome.put((None, error))
+    def __init__(self) -> None:
+        self._outcome: SimpleQueue[Outcome[Result]] = SimpleQueue()
+
+    def settle(self, outcome: Outcome[Result]) -> None:
+        self._outcome.put(outcome)
 
     def wait(self) -> Result:
         """The outcome of the action; an interrupt meanwhile is raised when the action is over."""
@@ -42,6 +43,32 @@ class _Job(Generic[Result]):
             del error, interrupt
 
 
+class _Job(Ticket[Result]):
+    """An action that runs by itself."""
+
+    def __init__(self, action: Callable[[], Result]) -> None:
+        super().__init__()
+        self._action = action
+
+    def __call__(self) -> None:
+        try:
+            self.settle((self._action(), None))
+        except BaseException as error:
+            self.settle((None, error))
+
+
+Together = Callable[[list[Part]], list[Outcome[Result]]]
+"""Does the parts of several callers at once, and gives each its outcome, in order. Does not raise."""
+
+
+class _Share(Ticket[Result], Generic[Part, Result]):
+    """One caller's part of what is done at once for all that wait."""
+
+    def __init__(self, together: Together[Part, Result], part: Part) -> None:
+        super().__init__()
+        self.together, self.part = together, part
+
+
 class Worker:
     """Runs jobs one after another in a thread of its own.
 
@@ -51,7 +78,7 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Job[Any] | _Share[Any, Any] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pid = 0
 
@@ -61,12 +88,26 @@ class Worker:
 
     def run(self, action: Callable[[], Result]) -> Result:
         """The action's result or error."""
-        if self.is_current():
-            return action()
+        return action() if self.is_current() else self.submit(action).wait()
+
+    def submit(self, action: Callable[[], Result]) -> Ticket[Result]:
+        """Have the action run after what was given before."""
         self._start()
         job = _Job(action)
         self._queue.put(job)
-        return job.wait()
+        return job
+
+    def share(self, together: Together[Part, Result], part: Part) -> Ticket[Result]:
+        """Have the part done together with those of other callers that wait by then."""
+        self._start()
+        share = _Share(together, part)
+        self._queue.put(share)
+        return share
+
+    def drain(self) -> None:
+        """Return when everything that was given before is done."""
+        if self._thread is not None and self._pid == os.getpid():
+            self.run(_nothing)
 
     def stop(self, last: Callable[[], None]) -> None:
         """End the thread when it has done what it was given, and ``last``; the next ``run`` starts another."""
@@ -86,7 +127,28 @@ class Worker:
         self._thread.start()
 
 
-def _serve(queue: SimpleQueue[_Job[Any] | None]) -> None:
-    while (job := queue.get()) is not None:
-        job()
+def _serve(queue: SimpleQueue[_Job[Any] | _Share[Any, Any] | None]) -> None:
+    job = queue.get()
+    while job is not None:
+        following: Any = _NOTHING
+        if isinstance(job, _Share):
+            shares = [job]
+            with contextlib.suppress(Empty):
+                while isinstance(following := queue.get_nowait(), _Share):
+                    shares.append(following)
+                    following = _NOTHING
+            for share, outcome in zip(shares, job.together([each.part for each in shares]), strict=True):
+                share.settle(outcome)
+            # What was done must not be kept alive by a thread that waits.
+            del shares, share, outcome
+        else:
+            job()
         del job
+        job = queue.get() if following is _NOTHING else following
+
+
+_NOTHING: Final = object()
+
+
+def _nothing() -> None:
+    pass
