@@ -24,6 +24,7 @@ from resumable_nb.model import (
     Stored,
     TaskRecord,
 )
+from resumable_nb.numbering import Numbering
 from resumable_nb.store.base import Read, Store
 from resumable_nb.store.seal import digest
 
@@ -65,7 +66,7 @@ class Journal:
         self._bus = bus
         self._clock = clock
         self._lock = threading.RLock()
-        self._next: dict[str, int] = {}
+        self._numbering = Numbering(self._counted)
 
     def now(self) -> float:
         """Seconds since the epoch, by the journal's clock."""
@@ -115,7 +116,7 @@ class Journal:
                 for row in self._store.keys(f"{kind}/")
             ]
             self._write({"meta": record}, deletes=gone)
-            self._next.clear()
+            self._numbering.clear()
             return record
 
     def complete_task(self) -> TaskRecord:
@@ -226,10 +227,7 @@ class Journal:
 
     def count(self, step: str) -> int:
         """How many calls were ever recorded in the step."""
-        with self._lock:
-            if step not in self._next:
-                self._next[step] = self._counted(step)
-            return self._next[step]
+        return self._numbering.next(step)
 
     def intend(self, record: CallRecord, rows: Mapping[str, bytes] | None = None, *, durable: bool) -> CallRecord:
         """Commit that the call is about to be made; returns the record with its place ``n`` in the step.
@@ -281,7 +279,7 @@ class Journal:
 
     def _place(self, record: CallRecord, rows: Mapping[str, bytes] | None, durable: bool) -> CallRecord:
         while True:
-            placed = msgspec.structs.replace(record, n=self._next_place(record.step))
+            placed = msgspec.structs.replace(record, n=self._numbering.take(record.step))
             row = call_row(placed)
 
             def free(read: Read, row: str = row) -> None:
@@ -292,26 +290,12 @@ class Journal:
             try:
                 self._write({row: placed}, {**(rows or {}), **ident}, durable=durable, check=free)
             except _Taken:
-                with self._lock:
-                    self._next[record.step] = max(self.count(record.step), self._counted(record.step))
+                self._numbering.look_again(record.step)
                 continue
             except ResumableError:
-                self._give_back(record.step, placed.n)
+                self._numbering.give_back(record.step, placed.n)
                 raise
             return placed
-
-    def _next_place(self, step: str) -> int:
-        """Taken before the commit, so that intents of several threads are committed together."""
-        with self._lock:
-            n = self.count(step)
-            self._next[step] = n + 1
-            return n
-
-    def _give_back(self, step: str, n: int) -> None:
-        """Unless others have taken the next one meanwhile: then there is a gap."""
-        with self._lock:
-            if self._next.get(step) == n + 1:
-                self._next[step] = n
 
     def _again(self, record: CallRecord, rows: Mapping[str, bytes] | None, durable: bool) -> CallRecord:
         self._write({call_row(record): record}, rows, durable=durable)
