@@ -159,7 +159,7 @@ class Control:
 
     def begin(self) -> None:
         """A cell begins: a stop that was asked for while nothing ran does not hit it, as with the stop button."""
-        self._cell = _current_task()
+        self._cell = current_task()
         if self._wanted == "stop":
             self._settle("nothing was running")
 
@@ -173,18 +173,12 @@ class Control:
         return late
 
     def interrupted(self, by: str) -> Stopped:
-        """The error for a cell that is stopped at once (a signal). A pause ends with it."""
-        self.stops += 1
-        with self._lock:
-            self._by = by
+        """The error with which a signal stops the cell at once. Callable in a signal handler: no lock, no store."""
+        if self._wanted != "stop":
+            self._wanted, self._by = "stop", by
+            self._record = self._record or self._new("stop", by)
+            self.stops += 1
         return Stopped(self._text(""))
-
-    def ended(self, by: str) -> None:
-        """Record that a cell was stopped at once, now that it has ended; the next one runs."""
-        with self._lock:
-            if self._record is None:
-                self._record = self._new("stop", by)
-        self._settle("stopped")
 
     def owned(self) -> None:
         """The lease was just taken: pauses of earlier runs are over, and requests are heard from now on."""
@@ -244,7 +238,7 @@ class Control:
             record, self._record, self._wanted = self._record, None, "run"
             self._moving.set()
         if record is not None:
-            self._write(_over(record, self._clock(), record.by, end))
+            self._write(_over(record, self._clock(), self._by, end))
 
     def _new(self, want: Want, by: str) -> PauseRecord:
         now = self._clock()
@@ -278,7 +272,7 @@ class Control:
             if record is not None and record.began_at is None:
                 self._record = msgspec.structs.replace(record, began_at=self._clock(), where=where)
         # An event loop does not survive a KeyboardInterrupt out of one of its tasks; the cell's own task catches it.
-        inner = self._cell is not None and _current_task() not in (None, self._cell)
+        inner = self._cell is not None and current_task() not in (None, self._cell)
         text = self._text(f"at {where}" if where else "")
         raise StoppedTask(text) if inner else Stopped(text)
 
@@ -335,7 +329,8 @@ def _over(record: PauseRecord, at: float, by: str, end: str) -> PauseRecord:
     return msgspec.structs.replace(record, ended_at=at, ended_by=by, end=end)
 
 
-def _current_task() -> asyncio.Task[Any] | None:
+def current_task() -> asyncio.Task[Any] | None:
+    """The asyncio task that runs here, if one does."""
     try:
         return asyncio.current_task()
     except RuntimeError:

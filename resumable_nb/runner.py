@@ -176,7 +176,10 @@ class Runner:
         if not execution.pending:
             return execution.record
         if error is None and execution.stops != self._control.stops:
-            error = Stopped("something in this step was stopped, and caught that")
+            # Were it committed, what the body has not done would count as done.
+            caught = Stopped("it was stopped inside, and the code went on; Run All goes on from here")
+            self._fail(execution, caught)
+            raise caught
         if error is not None:
             return self._fail(execution, error)
         self._bus.emit("step.body_done", execution.spec.id)

@@ -67,7 +67,7 @@ class Task:
         if record is MISSING:
             return "pending"
         steps = journal.steps()
-        alive = self._owner() is not MISSING
+        alive = self.owner is not MISSING
         executing = any(step.status == "running" for step in steps)
         if self._paused(alive, executing):
             return "paused"
@@ -200,7 +200,7 @@ class Task:
             return True
         if call.run == self._parts.run:
             return not self._parts.lease.held
-        owner = self._owner()  # another process: it may be calling right now
+        owner = self.owner  # another process: it may be calling right now
         return owner is MISSING or owner.run != call.run
 
     def _step(self, name: str) -> StepRecord:
@@ -219,10 +219,11 @@ class Task:
             return f"<{error.message}>"
 
     def _alive(self, run: RunRecord) -> bool:
-        owner = self._owner()
+        owner = self.owner
         return owner is not MISSING and owner.run == run.id
 
-    def _owner(self) -> Owner | Missing:
+    @property
+    def owner(self) -> Owner | Missing:
         """Who works on the task now: not one that let go of it, and not a dead one."""
         owner = self._parts.lease.owner()
         if owner is MISSING or not owner.token or self._parts.lease.life(owner) == "dead":

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from resumable_nb.errors import ResumableError, UsageError
+from resumable_nb.model import MISSING
 
 if TYPE_CHECKING:
     from resumable_nb.session import Session
@@ -173,6 +174,39 @@ def resolve(call: str, outcome: str, value: str | None, path: Path) -> None:
     with _open(path) as (_, task):
         record = task.resolve(call, outcome == "happened", result)
         click.echo(f"{record.tool} {record.id}: {'happened' if outcome == 'happened' else 'did not happen'}")
+
+
+@resumable.command()
+@PATH
+def pause(path: Path) -> None:
+    """Let the task at PATH wait at its next safe point: between tool calls, turns of loops, and steps."""
+    _steer(path, "pause", "pauses at its next safe point; `resumable resume` lets it go on")
+
+
+@resumable.command()
+@PATH
+def resume(path: Path) -> None:
+    """Let the paused task at PATH go on."""
+    _steer(path, "resume", "goes on")
+
+
+@resumable.command()
+@PATH
+def stop(path: Path) -> None:
+    """End what the task at PATH executes at its next safe point. The next Run All goes on from there."""
+    _steer(path, "stop", "stops at its next safe point, if something is running")
+
+
+def _steer(path: Path, verb: Literal["pause", "resume", "stop"], told: str) -> None:
+    """Ask the kernel that has the task; only it can do it."""
+    with _open(path) as (_, task):
+        owner = task.owner
+        if owner is MISSING:
+            raise UsageError(
+                f"{verb}: no kernel works on task {task.name!r}; Run All starts it, and goes on where it was"
+            )
+        getattr(task, verb)(f"`resumable {verb}`")
+        click.echo(f"{task.name}: pid {owner.pid} {told}")
 
 
 @resumable.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import html
+import asyncio
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -14,8 +14,10 @@ from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.events import Event
 from resumable_nb.magics import blocks, rewrite
 from resumable_nb.magics.late import Outside, Results, bring_back, bring_back_results
+from resumable_nb.magics.notice import Waiting, say
 from resumable_nb.magics.options import cell_options
 from resumable_nb.magics.progress import Progress
+from resumable_nb.magics.signals import Signals
 from resumable_nb.model import MISSING, digest, step_path
 from resumable_nb.output import Recorder, replay
 from resumable_nb.runner import Execution, StepSpec
@@ -52,10 +54,12 @@ class Hooks:
     _main: threading.Thread = field(default_factory=threading.main_thread)
     _results: Results = field(init=False)
     _outside: Outside = field(init=False)
+    _signals: Signals = field(init=False)
 
     def __post_init__(self) -> None:
         self._results = Results(self.shell)
         self._outside = Outside(self.shell, self._results)
+        self._signals = Signals(self.shell)
 
     @property
     def cell(self) -> Cell | None:
@@ -67,7 +71,7 @@ class Hooks:
         self.shell.events.register("pre_run_cell", self.pre_run_cell)
         self.shell.events.register("post_run_cell", self.post_run_cell)
         self._outside.install()
-        session.set_shell(self, Progress(self.shell), self.tell)
+        session.set_shell(self, Progress(self.shell), self.tell, Waiting(self.shell))
 
     def uninstall(self) -> None:
         if session.is_open():
@@ -86,12 +90,13 @@ class Hooks:
         del self._cells[_outer_cells() :]  # an execution that was cancelled may never have been left
         if not self._cells:
             scope.reset()
-            if session.is_open():
-                session.current().control.begin()
         text = info.raw_cell or ""
         self._cells.append(Cell(info, text, {name: id(value) for name, value in self.shell.user_ns.items()}))
         message = rewrite.misplaced(text)
         session.set_problem(UsageError(message) if message else None)
+        if len(self._cells) == 1 and session.is_open():
+            session.current().control.begin()
+            self._signals.install()
 
     def visit(self, tree: ast.Module) -> ast.Module:
         """IPython's hook for syntax trees, of silent executions too.
@@ -157,6 +162,8 @@ class Hooks:
         if result is not None and result.info is not cell.info:  # an empty cell: it ends, and never began
             return
         self._cells.pop()
+        if result is not None:
+            result.error_in_exec = self._signals.translated(result.error_in_exec)
         outputs = cell.recorder.stop() if cell.recorder is not None else []
         session.set_cell(self.cell.execution if self.cell is not None else None)
         if cell.execution is None or result is None or not result.success:  # a step that is done says what it made
@@ -164,12 +171,18 @@ class Hooks:
         if cell.execution is not None:
             try:
                 self._leave(cell.execution, result, outputs)
-            except Exception as error:  # whatever it is: a step that is not committed must stop Run All
+            except (Exception, KeyboardInterrupt) as error:  # a step that is not committed must stop Run All
                 self._fail(result, error)
-        if not self._cells and session.is_open():
+        if not self._cells:
+            self._end(result)
+
+    def _end(self, result: Any) -> None:
+        """The outermost cell has ended."""
+        if session.is_open():
             late = session.current().control.end()
-            if late is not None and (result is None or result.success):
+            if late is not None and result is not None and result.success:
                 self._fail(result, late)
+        self._signals.restore()
 
     def _fail(self, result: Any, error: BaseException) -> None:
         """Make it the cell's error after all, so that Run All stops."""
@@ -178,11 +191,9 @@ class Hooks:
         self.shell.showtraceback((type(error), error, error.__traceback__))
 
     def _leave(self, execution: Execution, result: Any, outputs: list[dict[str, Any]]) -> None:
-        error: BaseException | None
-        if result is None:  # ipykernel gives none for a cell that was cancelled
-            error = KeyboardInterrupt("the cell was cancelled")
-        else:
-            error = result.error_before_exec or result.error_in_exec
+        # ipykernel gives no result for a cell that was cancelled.
+        cancelled = self._signals.translated(asyncio.CancelledError()) if result is None else None
+        error = cancelled if result is None else result.error_before_exec or result.error_in_exec
         current = session.current()
         value = MISSING if result is None or result.result is None else result.result
         record = current.runner.leave(execution, current.space, error=error, result=value, outputs=outputs)
@@ -235,12 +246,7 @@ class Hooks:
             self.say(f"↶ {event.step or 'the whole task'}: {plural(len(event.facts['undone']), 'tool call')} undone")
 
     def say(self, text: str) -> None:
-        """Show one line that is ours, and is not recorded as the cell's output."""
-        with Recorder.paused():
-            self.shell.display_pub.publish(
-                {"text/plain": text, "text/html": f'<small style="opacity:.75">{html.escape(text)}</small>'},
-                metadata={"resumable_nb": "message"},
-            )
+        say(self.shell, text)
 
 
 def _outer_cells() -> int:

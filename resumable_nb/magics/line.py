@@ -26,6 +26,9 @@ COMMANDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
         (("value",), {"nargs": "*", "default": ()}),
     ],
     "compensate": [(("step",), {"nargs": "?"})],
+    "pause": [],
+    "resume": [],
+    "stop": [],
     "complete": [],
     "forget": [(("--yes",), {"action": "store_true"})],
 }
@@ -36,7 +39,8 @@ def resumable(line: str) -> Any:
     """Look at the task and steer it: ``%resumable`` alone is a summary.
 
     task NAME [--store FOLDER] | status | history | steps | runs | why STEP | rerun STEP | restore STEP [--version N] |
-    resolve CALL happened|not-happened [value as JSON] | compensate [STEP] | complete | forget --yes
+    resolve CALL happened|not-happened [value as JSON] | compensate [STEP] | pause | resume | stop | complete |
+    forget --yes
     """
     raw = words(line, "%resumable")
     parsed = _PARSER.parse_args(raw)
@@ -66,6 +70,15 @@ def resumable(line: str) -> Any:
             _resolve(task, parsed.call, parsed.outcome, line.partition(parsed.outcome)[2].strip())
         case "compensate":
             task.compensate(parsed.step)  # the shell says what was undone, as it does when a step fails
+        case "pause":
+            task.pause("%resumable pause")
+            print(f"{task.name}: pauses at its next safe point; %resumable resume goes on")
+        case "resume":
+            task.resume("%resumable resume")
+            print(f"{task.name}: goes on")
+        case "stop":
+            task.stop("%resumable stop")
+            print(f"{task.name}: stops at its next safe point; the next Run All goes on from there")
         case "complete":
             task.complete()
             print(task)
