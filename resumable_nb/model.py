@@ -167,6 +167,8 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     """How many calls the step had recorded when its body first began with this key: later ones are of this code."""
     memory: str = ""
     """Blob with what the step did to the task's memory; empty where it did not use it."""
+    settings: str = ""
+    """Blob with what it changed of the process's settings."""
     left: str = ""
     """How the body of a block was left: ``return``, ``break``, ``continue``, or at its end."""
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, assert_never
 import msgspec
 
 from resumable_nb import divergence, output, plan
+from resumable_nb.configured import PART, Configured
 from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError, Stopped, StoppedTask
 from resumable_nb.events import Bus
@@ -114,17 +115,19 @@ class Runner:
         self._go_on = go_on
         self._clock = clock
         self._monotonic = time.monotonic
+        self._configured = Configured(journal)
         self._started_s: dict[str, float] = {}
 
-    def key(self, spec: StepSpec, space: Namespace) -> StepKey:
-        """What the step's result depends on, now."""
+    def key(self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING) -> StepKey:
+        """What the step's result depends on, now; with those settings that what it showed depended on."""
         names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
-        return step_key(spec.body, self._lookup(space), spec.options, spec.base, names=names)
+        key = step_key(spec.body, self._lookup(space), spec.options, spec.base, names=names)
+        return key if recorded is MISSING else self._configured.key(key, recorded)
 
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
         """The step's inputs in a few words each, for people."""
         lookup = self._lookup(space)
-        return {name: describe(name, lookup) for name in key.inputs}
+        return {name: describe(name, lookup) for name in key.inputs if not name.startswith(PART)}
 
     def enter(self, spec: StepSpec, space: Namespace, *, replay: str = "") -> Execution:
         """Decide; bring a skipped step's state back; begin any other.
@@ -137,7 +140,7 @@ class Runner:
         recorded = self._journal.step(spec.id)
         if recorded is not MISSING and recorded.status == "compensated":
             self._go_on()  # a crash may have cut the rollback short
-        key = self.key(spec, space)
+        key = self.key(spec, space, recorded)
         decision = plan.decide_step(recorded, key, spec.options, missing_files(spec))
         if isinstance(decision, plan.Skip) and self._memory.changed(decision.record):
             decision = plan.Run(decision.record.version + 1, "what it found in the memory changed")
@@ -148,7 +151,7 @@ class Runner:
                 return self._skip(spec, space, decision, record, key)
             case plan.Run(version=version, why=why, changes=changes):
                 mark = self._memory.begin(spec.id, recorded)
-                execution = self._new(spec, space, decision, key, mark, version, why, changes)
+                execution = self._new(spec, space, decision, key, mark, version, why, changes, recorded)
             case plan.Continue(record=record, same_key=same, why=why, changes=changes):
                 mark = self._memory.begin(spec.id, record)
                 execution = self._new(spec, space, decision, key, mark, record.version, why, changes, record, same)
@@ -208,9 +211,12 @@ class Runner:
     def _skip(
         self, spec: StepSpec, space: Namespace, decision: plan.Skip, record: StepRecord, key: StepKey
     ) -> Execution:
+        self._configured.restore(record)  # first: imports may need a path
         # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
         restore = self._snapshots.restore if spec.kind == "cell" else self._snapshots.restore_now
         restored = restore(space, record.manifest)
+        if spec.kind != "cell":
+            self._configured.settle()
         self._made(space, {*record.saved_names, *record.unsaved}, record.key)
         self._memory.skip(record)
         result = self._snapshots.result(space, restored.result) if record.left == "return" else None
@@ -231,6 +237,7 @@ class Runner:
         earlier: StepRecord | Missing = MISSING,
         same_key: bool = False,
     ) -> Execution:
+        self._configured.begin(spec.id)
         self._snapshots.materialise(space, self._snapshots.reach(space, spec.body))
         rows: dict[str, bytes] = {}
         if earlier is not MISSING and same_key and earlier.random:
@@ -254,6 +261,7 @@ class Runner:
             text=spec.text,
             random=random_blob,
             memory=mark.blob,
+            settings="" if earlier is MISSING else earlier.settings,
         )
         self._bus.emit("step.begin", spec.id)
         self._journal.begin_step(record, rows)
@@ -316,13 +324,17 @@ class Runner:
         if options.output and outputs:
             output_blob, more = self._journal.blob_row(output.encode(outputs))
             rows |= more
+        key = self._configured.key_at_start(execution.scope.key, spec.id, outputs, execution.record.previews)
+        after = self._after(execution, space, key)
+        settings, not_kept, more = self._configured.commit(spec.id, execution.record.settings)
+        rows |= more
         record = msgspec.structs.replace(
             execution.record,
             status="done",
-            key=execution.scope.key,
+            key=key,
             ended_at=self._clock(),
             duration_s=self._duration_s(spec),
-            after=self._after(execution, space),
+            after=after,
             manifest=capture.manifest_digest,
             output=output_blob,
             makes=options.makes,
@@ -330,7 +342,8 @@ class Runner:
             saved_names=capture.saved,
             unsaved=capture.unsaved,
             error="",
-            replay=_replay(execution.before, space, capture.changed & set(given)),
+            replay=_replay(execution.before, space, capture.changed & set(given)) or not_kept,
+            settings=settings,
             left=left,
             memory=memory,
         )
@@ -340,12 +353,16 @@ class Runner:
         self._bus.emit("step.committed", record.id, duration_s=record.duration_s, size_bytes=record.size_bytes)
         return record
 
-    def _after(self, execution: Execution, space: Namespace) -> dict[str, str]:
+    def settle(self) -> None:
+        """Set again what skipped steps had set: code outside any step is about to run."""
+        self._configured.settle()
+
+    def _after(self, execution: Execution, space: Namespace, key: StepKey) -> dict[str, str]:
         """The parts of the key that the body itself changed: after it, they are no reason to run again."""
-        now = self.key(execution.spec, space)
+        now = self.key(execution.spec, space, msgspec.structs.replace(execution.record, key=key))
         return {
             f"{change.part} {change.name}": change.new
-            for change in plan.differences(execution.scope.key, now)
+            for change in plan.differences(key, now)
             if change.part in ("input", "function", "file")
         }
 

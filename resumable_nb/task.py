@@ -141,7 +141,7 @@ class Task:
         spec = self._parts.specs.get(record.id)
         now = None
         if spec is not None and spec.kind == "cell":
-            key = self._parts.runner.key(spec, self._parts.space)
+            key = self._parts.runner.key(spec, self._parts.space, record)
             now = Now(key, self._parts.runner.previews(key, self._parts.space), spec.text)
         return Why(record, versions[-1] if versions else None, now)
 

@@ -72,6 +72,7 @@ def bring_back(body: Body, results: Results) -> None:
     if not session.is_open():
         return
     current = session.current()
+    current.runner.settle()
     if not results and not current.snapshots.pending():
         return
     results.load(current.load(body), everything=body.dynamic)
