@@ -61,9 +61,8 @@ class Settings:
 
     def restore(self, changes: Changes) -> None:
         """A step is skipped: set again what it had changed, now or before the next body runs."""
-        now = {name: each for name, each in changes.items() if name in FACETS and _at_once(name)}
-        _apply(now)
-        self._due = merged(self._due, {name: each for name, each in changes.items() if name not in now})
+        self._due = merged(self._due, changes)
+        _apply({name: self._due.pop(name) for name in changes if name in FACETS and _at_once(name)})
 
     def settle(self) -> None:
         """Code is about to run."""
