@@ -189,14 +189,23 @@ _BACKEND: Final = frozenset(
 """What a front end, not a user, decides."""
 
 
+_COLOUR: Final = "colour "
+"""Before the letter of a colour (``r``): its meaning can be changed, too."""
+
+
 def _plots() -> Values:
     matplotlib: Any = sys.modules["matplotlib"]
-    return _styles(matplotlib.rcParams)
+    named = importlib.import_module("matplotlib.colors").get_named_colors_mapping()
+    return _styles(matplotlib.rcParams) | {_COLOUR + code: tuple(named[code]) for code in _base_colours()}
 
 
 def _default_plots() -> Values:
     matplotlib: Any = sys.modules["matplotlib"]
-    return _styles(matplotlib.rcParamsOrig)
+    return _styles(matplotlib.rcParamsOrig) | {_COLOUR + code: value for code, value in _base_colours().items()}
+
+
+def _base_colours() -> Values:
+    return importlib.import_module("matplotlib.colors").BASE_COLORS  # type: ignore[no-any-return]
 
 
 def _styles(params: dict[str, Any]) -> Values:
@@ -206,8 +215,11 @@ def _styles(params: dict[str, Any]) -> Values:
 
 def _set_plots(put: Values, _gone: Iterable[str]) -> None:
     matplotlib: Any = sys.modules["matplotlib"]
+    named = importlib.import_module("matplotlib.colors").get_named_colors_mapping()
     for key, value in put.items():
-        with contextlib.suppress(Exception):  # a name of another version
+        if key.startswith(_COLOUR):
+            named[key.removeprefix(_COLOUR)] = value
+        elif key in matplotlib.rcParams:
             dict.__setitem__(matplotlib.rcParams, key, _plain(value))
 
 

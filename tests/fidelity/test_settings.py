@@ -10,6 +10,7 @@ pytestmark = pytest.mark.kernel
 
 SETTINGS: dict[str, Row] = {
     "plot style": row("import matplotlib.pyplot as plt\nplt.rcParams['figure.figsize'] = (3, 2)\nplt.style.use('ggplot')", "plt.rcParams['font.sans-serif'].insert(0, 'Nonesuch')", check="import matplotlib\nassert matplotlib.rcParams['figure.figsize'][0] == 3 and matplotlib.rcParams['axes.facecolor'] == '#E5E5E5' and matplotlib.rcParams['font.sans-serif'][0] == 'Nonesuch' and len(plt.rcParams['axes.prop_cycle']) == 7"),
+    "meaning of a colour's letter": row("import matplotlib.colors as mc\nmc.get_named_colors_mapping()['r'] = (0.5, 0.0, 0.0)", "n = 1", check="import matplotlib.colors\nassert matplotlib.colors.to_rgb('r') == (0.5, 0.0, 0.0)"),
     "plot style that goes back": row("import matplotlib.pyplot as plt\nplt.rcParams['figure.dpi'] = 50", "plt.rcdefaults()", check="assert plt.rcParams['figure.dpi'] == 100"),
     "display options of pandas": row("import pandas as pd\npd.set_option('display.max_rows', 7)\npd.options.display.float_format = '{:.1f}'.format", "pd.set_option('display.precision', 2)", check="import pandas\nassert pandas.get_option('display.max_rows') == 7 and pandas.options.display.precision == 2 and '1.2' in repr(pandas.Series([1.23])) and '1.23' not in repr(pandas.Series([1.23]))"),
     "format given as a lambda": row("import pandas as pd\npd.set_option('display.float_format', lambda x: f'<{x:.0f}>')", "n = 1", check="import pandas\nassert '<1>' in repr(pandas.Series([1.23]))"),
