@@ -23,6 +23,8 @@ ROW: Final = "control"
 """What another process asks for. Written without the lease: the owner obeys, or has gone."""
 POLL_S: Final = 0.05
 WATCH_S: Final = 0.5
+TERMINATED: Final = "a request to end the process (SIGTERM)"
+"""By whom a preempted kernel's cell was stopped."""
 
 Life = Literal["alive", "dead", "unknown"]
 
@@ -69,6 +71,7 @@ class Control:
         self._ending = threading.Event()
         self._watcher: threading.Thread | None = None
         self._seen = ""
+        self._resumed = False
         self.stops = 0
         """How often ``Stopped`` was raised: who caught it can be told by that."""
 
@@ -180,11 +183,17 @@ class Control:
             self.stops += 1
         return Stopped(self._text(""))
 
-    def owned(self) -> None:
-        """The lease was just taken: pauses of earlier runs are over, and requests are heard from now on."""
+    def working(self) -> None:
+        """A step begins: what an earlier run had paused is resumed by that."""
+        if self._resumed:
+            return
+        self._resumed = True
         for record in self.pauses():
             if record.ended_at is None and record.run != self._run:
-                self._write(msgspec.structs.replace(record, ended_at=self._clock(), ended_by="run", end="resumed"))
+                self._write(_over(record, self._clock(), "run", "resumed"))
+
+    def owned(self) -> None:
+        """The lease was just taken: requests are heard from now on."""
         with self._lock:
             if self._record is not None:
                 self._write(self._record)

@@ -136,6 +136,7 @@ class Runner:
         Raises ``TaskBusy``, ``Corrupt``, ``StoreUnavailable``, ``Stopped`` before the body has run.
         """
         self._lease.ensure()
+        self._control.working()
         self._control.checkpoint(spec.id)
         recorded = self._journal.step(spec.id)
         if recorded is not MISSING and recorded.status == "compensated":

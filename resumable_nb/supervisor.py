@@ -20,7 +20,8 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 
-from resumable_nb.errors import UsageError
+from resumable_nb.control import TERMINATED
+from resumable_nb.errors import Stopped, UsageError
 
 STARTUP_TIMEOUT_S: Final = 120
 IOPUB_TIMEOUT_S: Final = 60
@@ -135,6 +136,8 @@ def _run_once(notebook: Any, kernel: _Kernel) -> Literal["completed", "dead"] | 
     except DeadKernelError:
         return "dead"
     except CellExecutionError as error:
+        if error.ename == Stopped.__name__ and TERMINATED in error.evalue:
+            return "dead"  # a preempted kernel says so, and ends
         return CellError(current, error.ename, error.evalue, error.traceback)
     except NoSuchKernel as error:
         raise UsageError(f"there is no kernel {error.name!r} here: choose another in the notebook") from error

@@ -194,6 +194,8 @@ def test_the_next_run_resumes_what_was_paused(store: MemoryStore, owner: Process
     assert owner.control.pauses()[0].ended_at is None
     later = Process(store, "run-2")
     later.lease.ensure()
+    assert later.control.pauses()[0].ended_at is None  # whoever only resolves a call does not resume the task
+    later.control.working()
     (pause,) = later.control.pauses()
     assert (pause.end, pause.ended_by) == ("resumed", "run")
     later.control.checkpoint()

@@ -132,3 +132,17 @@ def test_missing_kernel_is_named(tmp_path: Path) -> None:
     nbformat.write(notebook, path)
     with pytest.raises(UsageError, match="'cobol'"):
         run_notebook(path)
+
+
+def test_a_preempted_kernel_is_replaced(tmp_path: Path) -> None:
+    """SIGTERM ends the first kernel in good order, with an error reply; the second one goes on."""
+    path = write(
+        tmp_path,
+        "%load_ext resumable_nb",
+        "%%resumable a\nimport os, pathlib, signal, time\nwith open('log', 'a') as log: log.write('x')\n"
+        "if pathlib.Path('log').read_text() == 'x':\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(60)",
+    )
+    report = run_notebook(path)
+    assert (report.status, report.restarts) == ("completed", 1)
+    assert (tmp_path / "log").read_text() == "xx"
+    assert_gone(report)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from resumable_nb.cli import upkeep
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.model import MISSING
 
@@ -223,6 +224,10 @@ def trust(path: Path) -> None:
     finally:
         store.close()
     click.echo(f"task {place.name}: trusted; it is signed with your key now")
+
+
+for each in upkeep.COMMANDS:
+    resumable.add_command(each)
 
 
 @contextlib.contextmanager

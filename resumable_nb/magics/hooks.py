@@ -6,13 +6,14 @@ import ast
 import asyncio
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from resumable_nb import block, plan, scope, session
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.events import Event
-from resumable_nb.magics import blocks, rewrite
+from resumable_nb.magics import blocks, complete, rewrite
 from resumable_nb.magics.late import Outside, Results, bring_back, bring_back_results
 from resumable_nb.magics.notice import Waiting, say
 from resumable_nb.magics.options import cell_options
@@ -55,6 +56,7 @@ class Hooks:
     _results: Results = field(init=False)
     _outside: Outside = field(init=False)
     _signals: Signals = field(init=False)
+    _uncomplete: Callable[[], None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._results = Results(self.shell)
@@ -71,6 +73,7 @@ class Hooks:
         self.shell.events.register("pre_run_cell", self.pre_run_cell)
         self.shell.events.register("post_run_cell", self.post_run_cell)
         self._outside.install()
+        self._uncomplete = complete.install(self.shell)
         session.set_shell(self, Progress(self.shell), self.tell, Waiting(self.shell))
 
     def uninstall(self) -> None:
@@ -82,6 +85,7 @@ class Hooks:
         self.shell.events.unregister("pre_run_cell", self.pre_run_cell)
         self.shell.events.unregister("post_run_cell", self.post_run_cell)
         self._outside.uninstall()
+        self._uncomplete()
         session.set_shell(None)
 
     def pre_run_cell(self, info: Any) -> None:

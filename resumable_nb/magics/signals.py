@@ -9,11 +9,10 @@ from types import FrameType
 from typing import Any, Final
 
 from resumable_nb import session
-from resumable_nb.control import current_task
+from resumable_nb.control import TERMINATED, current_task
 from resumable_nb.errors import Stopped, StoppedTask
 
 STOP_BUTTON: Final = "an interrupt (the stop button, or SIGINT)"
-TERMINATED: Final = "a request to end the process (SIGTERM)"
 
 
 class Signals:
