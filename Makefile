@@ -16,11 +16,16 @@ PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
 
 # command:package, for what the tests run beside Python
-SYSTEM := strace:strace
+SYSTEM := strace:strace chromium:chromium npm:npm
+
+# Older kernels for the browser tests, each laid over the environment by its path, and the judge of accessibility.
+BROWSER := .browser
+KERNELS := 7.3.0 6.31.0
+AXE := 4.14.1
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint unit kernel others system venv notebooks bench clean
+.PHONY: help demo test lint unit kernel browser others system venv notebooks bench clean
 
 help: ## what there is
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -31,6 +36,7 @@ demo: $(READY) ## kill a notebook's kernel again and again, and count what the s
 test: lint system ## everything: lint, units, real kernels, and the units under every other Python here
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory kernel
+	@$(MAKE) --no-print-directory browser
 	@$(MAKE) --no-print-directory others
 
 lint: $(READY) ## ruff and mypy
@@ -39,10 +45,20 @@ lint: $(READY) ## ruff and mypy
 	@$(BIN)/mypy
 
 unit: $(READY) ## fast tests
-	$(PYTEST) -q -m "not kernel and not sweep" -n $(JOBS)
+	$(PYTEST) -q -m "not kernel and not sweep and not browser" -n $(JOBS)
 
 kernel: $(READY) $(LIBRARIES) system ## tests that start and kill real kernels
 	$(PYTEST) -q -m "kernel or sweep" -n $(JOBS)
+
+browser: $(READY) $(BROWSER)/.ready system ## clicks in a real browser, in JupyterLab and Notebook 7
+	$(PYTEST) -q -m browser
+
+$(BROWSER)/.ready: $(READY) Makefile | system
+	@for version in $(KERNELS); do \
+		$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(BROWSER)/ipykernel-$$version \
+			ipykernel==$$version nest-asyncio==1.6.0; done
+	@npm install --silent --no-audit --no-fund --prefix $(BROWSER) axe-core@$(AXE)
+	@touch $@
 
 # Every other supported Python on this machine, each once: on PATH or among pyenv's.
 others: $(READY)
@@ -88,4 +104,4 @@ bench: $(READY) ## what it costs, as ratios against what it is measured against
 	@$(BIN)/python -m benchmarks
 
 clean: ## remove what these commands made
-	rm -rf .venv .venv-3.1? .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(BROWSER) .venv .venv-3.1? .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -117,6 +117,7 @@ class Journal:
             ]
             self._write({"meta": record}, deletes=gone)
             self._numbering.clear()
+            self._bus.emit("task.forgotten")
             return record
 
     def complete_task(self) -> TaskRecord:
@@ -196,6 +197,7 @@ class Journal:
     def forget_step(self, step: str) -> None:
         """Take away the step's newest record and positions: it runs again. Versions and calls stay. Durable."""
         self._write({}, deletes=[f"step/{step}", *self._store.keys(f"pos/{step}@")])
+        self._bus.emit("step.forgotten", step)
 
     # --- tool calls
 
@@ -236,14 +238,14 @@ class Journal:
         """
         self._bus.emit("call.intent", record.step, tool=record.tool, id=record.id)
         record = self._place(record, rows, durable) if record.n == NEW else self._again(record, rows, durable)
-        self._bus.emit("call.intent_committed", record.step, tool=record.tool, id=record.id)
+        self._bus.emit("call.intent_committed", record.step, tool=record.tool, id=record.id, record=record)
         return record
 
     def finish(self, record: CallRecord, rows: Mapping[str, bytes] | None = None, *, durable: bool = True) -> None:
         """Commit the outcome of a call, with the blobs that it names; with that of an undo, that it has undone."""
         self._bus.emit("call.result", record.step, tool=record.tool, id=record.id)
         self._write({call_row(record): record, **self._undone(record)}, rows, durable=durable)
-        self._bus.emit("call.result_committed", record.step, tool=record.tool, id=record.id)
+        self._bus.emit("call.result_committed", record.step, tool=record.tool, id=record.id, record=record)
 
     def adopt(self, record: CallRecord, identity: str, k: int) -> None:
         """From now on the recorded call answers for another identity too. Durable."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from resumable_nb import codec
@@ -168,6 +169,15 @@ class Task:
         self._parts.own()
         self._parts.journal.forget_step(record.id)
 
+    def panel(self) -> Any:
+        """The task as a widget: progress, history, timeline, and buttons that act while a cell runs.
+
+        There is one for the task in this kernel; every view of it shows the same.
+        """
+        if not _views:
+            raise UsageError("a panel needs IPython and ipywidgets: run `%load_ext resumable_nb` in a notebook")
+        return _views[-1](self._parts)
+
     def resolve(self, call: str, happened: bool, value: Any = None) -> CallRecord:
         """Settle an in-doubt call: it happened, with this result, or it did not, and may be made again.
 
@@ -258,6 +268,14 @@ class Task:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
+
+
+_views: list[Callable[[Any], Any]] = []
+
+
+def show_with(view: Callable[[Any], Any]) -> None:
+    """Say what makes the panel of a session (a face does, which this floor does not know)."""
+    _views[:] = [view]
 
 
 def _waits(pause: PauseRecord, alive: bool, executing: bool) -> bool:

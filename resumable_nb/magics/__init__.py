@@ -13,13 +13,17 @@ from resumable_nb.magics.hooks import Hooks
 from resumable_nb.magics.line import resumable
 from resumable_nb.magics.options import CELL_USAGE
 from resumable_nb.magics.rewrite import ENTER
+from resumable_nb.magics.views import make_panel
 from resumable_nb.model import MISSING
+from resumable_nb.task import show_with
 
 _HISTORY: Final = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|In|Out|_[dio]h|get_ipython")
 """What IPython binds anew all the time: inputs, results. A loop over ``_`` leaves nothing that is worth to be saved."""
 _SPECIAL: Final = re.compile(r"__\w+__")
 
 _hooks: list[Hooks] = []
+
+show_with(make_panel)
 
 
 def load_ipython_extension(shell: Any) -> None:

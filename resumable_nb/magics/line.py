@@ -8,12 +8,14 @@ from typing import Any
 from resumable_nb import session
 from resumable_nb.errors import UsageError
 from resumable_nb.magics.options import line_parser, words
+from resumable_nb.magics.views import has_widgets
 from resumable_nb.task import Task
 
 _STEP: list[tuple[tuple[str, ...], dict[str, Any]]] = [(("step",), {})]
 COMMANDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "status": [],
     "task": [(("name",), {}), (("--store",), {})],
+    "panel": [],
     "history": [],
     "steps": [],
     "runs": [],
@@ -36,11 +38,11 @@ _PARSER = line_parser(COMMANDS)
 
 
 def resumable(line: str) -> Any:
-    """Look at the task and steer it: ``%resumable`` alone is a summary.
+    """Look at the task and steer it: ``%resumable`` alone is the panel, and a summary where there are no widgets.
 
-    task NAME [--store FOLDER] | status | history | steps | runs | why STEP | rerun STEP | restore STEP [--version N] |
-    resolve CALL happened|not-happened [value as JSON] | compensate [STEP] | pause | resume | stop | complete |
-    forget --yes
+    task NAME [--store FOLDER] | panel | status | history | steps | runs | why STEP | rerun STEP |
+    restore STEP [--version N] | resolve CALL happened|not-happened [value as JSON] | compensate [STEP] | pause |
+    resume | stop | complete | forget --yes
     """
     raw = words(line, "%resumable")
     parsed = _PARSER.parse_args(raw)
@@ -50,8 +52,12 @@ def resumable(line: str) -> Any:
         return opened
     task = session.task()
     match parsed.command:
+        case None if has_widgets():
+            return task.panel()
         case None | "status":
             print(task.summary())
+        case "panel":
+            return task.panel()
         case "history":
             return task.history()
         case "steps":

@@ -18,20 +18,27 @@ class Ticket(Generic[Result]):
     """What a caller waits with."""
 
     def __init__(self) -> None:
-        self._outcome: SimpleQueue[Outcome[Result]] = SimpleQueue()
+        self._outcome: Outcome[Result] | None = None
+        self._done = threading.Lock()
+        self._done.acquire()
 
     def settle(self, outcome: Outcome[Result]) -> None:
-        self._outcome.put(outcome)
+        self._outcome = outcome
+        self._done.release()
 
     def wait(self) -> Result:
         """The outcome of the action; an interrupt meanwhile is raised when the action is over."""
         interrupt: BaseException | None = None
         while True:
             try:
-                result, error = self._outcome.get()
+                # Looked at, never taken: an interrupt may come when a lock or a queue has just given what it had.
+                while self._outcome is None:
+                    self._done.acquire()
                 break
             except BaseException as signal:
                 interrupt = signal
+        result, error = self._outcome
+        self._outcome = None
         try:
             if interrupt is not None:
                 raise interrupt from error

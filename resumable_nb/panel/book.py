@@ -1,0 +1,163 @@
+"""What is known of a task, folded in memory: read once, then kept up to date by events."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from resumable_nb.events import Event
+from resumable_nb.journal import Journal
+from resumable_nb.model import MISSING, CallRecord, Missing, RunRecord, StepRecord, TaskRecord
+
+RECORDED: Final = frozenset({"call.intent_committed", "call.result_committed"})
+UNCLEAR: Final = frozenset({"call.in_doubt", "call.failed"})
+STEPS: Final = frozenset({"step.begun", "step.committed", "step.failed", "step.forgotten"})
+KINDS: Final = RECORDED | UNCLEAR | STEPS | {
+    "call.replayed", "control.pause", "control.paused", "control.resumed", "control.run", "control.stop",
+    "lease.acquired", "step.skipped", "task.forgotten", "track.turn",
+}  # fmt: skip
+"""The events that change what is shown."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """How far a ``track`` loop is."""
+
+    label: str
+    done: int
+    total: int | None
+    resumed_at: int
+    elapsed_s: float
+
+    @property
+    def left_s(self) -> float | None:
+        """Turns that were kept by an earlier run say nothing about speed."""
+        here = self.done - self.resumed_at
+        return self.elapsed_s / here * (self.total - self.done) if self.total and here > 0 else None
+
+
+@dataclass(slots=True)
+class Book:
+    """The records of one task. Not thread-safe: one thread folds and reads."""
+
+    journal: Journal
+    run: str
+    """The run of this process."""
+    task: TaskRecord | Missing = MISSING
+    runs: list[RunRecord] = field(default_factory=list)
+    steps: dict[str, StepRecord] = field(default_factory=dict)
+    calls: list[CallRecord] = field(default_factory=list)
+    """In the order in which they were first seen."""
+    open: dict[str, CallRecord] = field(default_factory=dict)
+    """Calls without an end, by id."""
+    counts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Step to how many calls have which status."""
+    skipped: dict[str, float] = field(default_factory=dict)
+    """Step to the seconds that its skip saved, in this process."""
+    replayed: int = 0
+    loops: dict[str, dict[str, Loop]] = field(default_factory=dict)
+    """Step to its running loops, by loop id."""
+    _places: dict[str, int] = field(default_factory=dict)
+    _last: dict[tuple[str, int], float | None] = field(default_factory=dict)
+
+    def load(self) -> None:
+        """Read everything."""
+        self.task = self.journal.task()
+        self.runs = self.journal.runs()
+        self.steps = {record.id: record for record in self.journal.steps()}
+        self.calls, self._places, self.open = [], {}, {}
+        self.counts.clear()
+        self._last.clear()
+        for record in sorted(self.journal.calls(), key=lambda record: record.started_at):
+            self._put(record)
+
+    def fold(self, events: deque[Event]) -> bool:
+        """Take in the events that have come; whether the state of the task may be another one now."""
+        stale: set[str] = set()
+        unclear: dict[str, None] = {}
+        found = False
+        while events:
+            event = events.popleft()
+            kind, facts = event.kind, event.facts
+            if kind in RECORDED:
+                self._put(facts["record"])
+            elif kind in UNCLEAR:
+                unclear[facts["id"]] = None
+            elif kind == "call.replayed":
+                self.replayed += 1
+            elif kind == "track.turn":
+                self._turn(event.step, facts)
+            elif kind == "step.skipped":
+                self.skipped[event.step] = facts["saved_s"]
+            elif kind in STEPS:
+                stale.add(event.step)
+                found = True
+            elif kind == "task.forgotten":
+                self.load()
+            elif kind == "lease.acquired":
+                self.task, self.runs = self.journal.task(), self.journal.runs()
+                found = True
+            elif kind.startswith("control."):
+                found = True
+        self._reread(unclear, stale)
+        return found
+
+    def _reread(self, calls: Iterable[str], steps: Iterable[str]) -> None:
+        for each in calls:
+            if (place := self._places.get(each)) is not None:
+                known = self.calls[place]
+                if (now := self.journal.call(known.identity, known.k)) is not MISSING:
+                    self._put(now)
+        for each in steps:
+            record = self.journal.step(each)
+            if record is MISSING:
+                self.steps.pop(each, None)
+                continue
+            self.steps[each] = record
+            self.skipped.pop(each, None)
+            if record.status != "running":
+                self.loops.pop(each, None)
+
+    def _put(self, record: CallRecord) -> None:
+        place = self._places.get(record.id)
+        if place is None:
+            self._places[record.id] = len(self.calls)
+            self.calls.append(record)
+        else:
+            self.counts[record.step][self.calls[place].status] -= 1
+            self.calls[place] = record
+        self.counts[record.step][record.status] += 1
+        if record.status == "intent":
+            self.open[record.id] = record
+        else:
+            self.open.pop(record.id, None)
+
+    def _turn(self, step: str, facts: dict[str, Any]) -> None:
+        loops = self.loops.setdefault(step, {})
+        if facts["ended"]:
+            loops.pop(facts["loop"], None)
+            return
+        loops[facts["loop"]] = Loop(
+            str(facts["label"] or "loop"), facts["done"], facts["total"], facts["resumed_at"], facts["elapsed_s"]
+        )
+
+    def call(self, call: str) -> CallRecord | Missing:
+        place = self._places.get(call)
+        return MISSING if place is None else self.calls[place]
+
+    def calls_of(self, step: str) -> list[CallRecord]:
+        return [record for record in self.calls if record.step == step]
+
+    def total(self, status: str) -> int:
+        """How many calls have that status."""
+        return sum(count[status] for count in self.counts.values())
+
+    def last_s(self, record: StepRecord) -> float | None:
+        """How long the finished version before this one took."""
+        known = (record.id, record.version)
+        if known not in self._last:
+            earlier = [each for each in self.journal.versions(record.id) if each.version < record.version]
+            self._last[known] = earlier[-1].duration_s if earlier else None
+        return self._last[known]

@@ -1,0 +1,285 @@
+"""What the panel shows, as values: decided from the book alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from resumable_nb.model import MISSING, CallRecord, Missing, Owner, StepRecord
+from resumable_nb.panel.book import Book, Loop
+
+Word = Literal["running", "paused", "stopping", "done", "restored", "failed", "in doubt", "cut off"]
+StepWord = Word
+SHAPES: Final[dict[str, str]] = {
+    "running": "▶", "paused": "‖", "stopping": "◼", "done": "✓", "restored": "↺", "failed": "✗", "in doubt": "?",
+    "cut off": "⚡", "pausing": "‖",
+    "idle": "○", "pending": "○", "completed": "✓", "stopped": "◼", "dead": "⚡", "closed": "○",
+}  # fmt: skip
+"""A state is told by its word and by a shape, never by a colour alone. Text forms, no emoji."""
+
+Doubtful = Callable[[CallRecord], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Who works on the task, and what is wanted of it."""
+
+    owner: Owner | Missing
+    """Not a dead one."""
+    mine: bool
+    wanted: str = "run"
+    waiting: bool = False
+    """The pause has been reached."""
+    by: str = ""
+    at: str = ""
+    """Where it waits."""
+    status: str = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first lines of the panel."""
+
+    task: str
+    store: str
+    word: str
+    shape: str
+    hold: Hold
+    done: int
+    total: int
+    fraction: float | None
+    """Of the steps that are known."""
+    elapsed_s: float
+    left_s: float | None
+    saved_s: float
+    not_repeated: int
+    calls: int
+    failed: int
+    doubts: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step in the list."""
+
+    id: str
+    name: str
+    depth: int
+    word: str
+    shape: str
+    why: str
+    loops: tuple[Loop, ...]
+    now_s: float | None
+    last_s: float | None
+    size_bytes: int
+    calls: int
+    failed: int
+    doubts: int
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the history is asked for; an empty field asks for all."""
+
+    text: str = ""
+    tool: str = ""
+    step: str = ""
+    status: str = ""
+    since_s: float = 0.0
+    """Only calls that started in the last so many seconds."""
+    order: Literal["newest", "oldest", "slowest", "tool"] = "newest"
+    page: int = 0
+
+
+PAGE: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of the history."""
+
+    calls: tuple[CallRecord, ...]
+    doubtful: frozenset[str]
+    number: int
+    pages: int
+    total: int
+    query: Query = field(default_factory=Query)
+
+
+def step_word(record: StepRecord, book: Book, hold: Hold, doubts: int) -> str:
+    """What has become of a step, in a word."""
+    if record.status == "running":
+        if hold.owner is MISSING or hold.owner.run != record.run:
+            return "cut off"
+        if hold.wanted == "pause":
+            return "paused" if hold.waiting else "running"
+        return "stopping" if hold.wanted == "stop" else "running"
+    if doubts and record.status == "failed":
+        return "in doubt"
+    if record.status == "done" and record.id in book.skipped:
+        return "restored"
+    return record.status
+
+
+def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int) -> StepRow:
+    word = step_word(record, book, hold, doubts)
+    active = word in ("running", "paused", "stopping")
+    counts = book.counts[record.id]
+    saved = book.skipped.get(record.id)
+    return StepRow(
+        id=record.id,
+        name=record.name,
+        depth=record.id.count("/"),
+        word=word,
+        shape=SHAPES[word],
+        why=record.error if record.error else record.why if saved is None else "nothing that it depends on has changed",
+        loops=tuple(book.loops.get(record.id, {}).values()) if active else (),
+        now_s=now - record.started_at if active else None if word == "cut off" else record.duration_s,
+        last_s=book.last_s(record),
+        size_bytes=record.size_bytes,
+        calls=sum(counts.values()),
+        failed=counts["failed"],
+        doubts=doubts,
+        started_at=record.started_at,
+    )
+
+
+def doubtful(book: Book, in_doubt: Doubtful) -> list[CallRecord]:
+    """The calls that nobody knows the outcome of, oldest first."""
+    return sorted((record for record in book.open.values() if in_doubt(record)), key=lambda record: record.started_at)
+
+
+def ordered(book: Book) -> list[StepRecord]:
+    """Steps as they last began, each behind the one that encloses it."""
+    return sorted(book.steps.values(), key=lambda record: _rank(record, book))
+
+
+def _rank(record: StepRecord, book: Book) -> list[tuple[float, str]]:
+    parts = record.id.split("/")
+    paths = ["/".join(parts[: length + 1]) for length in range(len(parts))]
+    return [(book.steps[path].started_at if path in book.steps else record.started_at, path) for path in paths]
+
+
+def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: float, doubts: int) -> Head:
+    top = [record for record in book.steps.values() if "/" not in record.id]
+    done = sum(record.status == "done" for record in top)
+    live = hold.owner is not MISSING
+    running = [record for record in top if record.status == "running" and live]
+    fraction, left_s = _progress(book, running, done, len(top), now)
+    word = hold.status
+    if running and hold.wanted == "pause":
+        word = "paused" if hold.waiting else "pausing"
+    elif running and hold.wanted == "stop":
+        word = "stopping"
+    elapsed_s = sum(now - record.started_at if record in running else record.duration_s for record in top)
+    return Head(
+        task=name,
+        store=store,
+        word=word,
+        shape=SHAPES.get(word, SHAPES["running"]),
+        hold=hold,
+        done=done,
+        total=len(top),
+        fraction=fraction,
+        elapsed_s=elapsed_s,
+        left_s=left_s,
+        saved_s=saved_s,
+        not_repeated=book.replayed + sum(book.counts[step]["done"] for step in book.skipped),
+        calls=len(book.calls),
+        failed=book.total("failed"),
+        doubts=doubts,
+    )
+
+
+def _progress(
+    book: Book, running: Iterable[StepRecord], done: int, total: int, now: float
+) -> tuple[float | None, float | None]:
+    """The part that is done, and the seconds that are left, where either is known."""
+    part, left_s = float(done), None
+    for record in running:
+        loops = [loop for loop in book.loops.get(record.id, {}).values() if loop.total]
+        last_s, gone_s = book.last_s(record), now - record.started_at
+        if loops:  # the first one is the outermost
+            part += min(1.0, loops[0].done / (loops[0].total or 1))
+            left_s = loops[0].left_s
+        elif last_s:
+            part += min(0.99, gone_s / last_s)
+        if left_s is None and last_s and last_s > gone_s:
+            left_s = last_s - gone_s
+    return (part / total if total else None), left_s
+
+
+def status_of(call: CallRecord, doubts: Collection[str]) -> str:
+    """The word for a call: an intent without an end is running, or in doubt."""
+    return call.status if call.status != "intent" else "in doubt" if call.id in doubts else "running"
+
+
+def select(calls: list[CallRecord], query: Query, doubts: Collection[str], now: float) -> Page:
+    """The page of the history that the query asks for."""
+    known = frozenset(doubts)
+    found = calls if query == Query(order=query.order, page=query.page) else _filtered(calls, query, known, now)
+    total = len(found)
+    pages = max(1, -(-total // PAGE))
+    number = min(max(0, query.page), pages - 1)
+    start, end = number * PAGE, min(total, (number + 1) * PAGE)
+    match query.order:
+        case "newest":
+            shown = found[total - end : total - start][::-1]
+        case "oldest":
+            shown = found[start:end]
+        case "slowest":
+            shown = sorted(found, key=lambda call: -(call.duration_s or 0.0))[start:end]
+        case "tool":
+            shown = sorted(found, key=lambda call: (call.tool, call.started_at))[start:end]
+    return Page(tuple(shown), known, number, pages, total, query)
+
+
+def _filtered(calls: list[CallRecord], query: Query, doubts: frozenset[str], now: float) -> list[CallRecord]:
+    text, since = query.text.casefold(), now - query.since_s if query.since_s else 0.0
+    return [
+        call
+        for call in calls
+        if call.started_at >= since
+        and (not query.tool or call.tool == query.tool)
+        and (not query.step or call.step == query.step or call.step.startswith(f"{query.step}/"))
+        and (not query.status or status_of(call, doubts) == query.status)
+        and (not text or text in _words(call))
+    ]
+
+
+def _words(call: CallRecord) -> str:
+    """Everything of a call that is searched."""
+    shown = " ".join(f"{name}={value}" for name, value in call.arguments.items())
+    return f"{call.tool} {call.step} {call.id} {shown} {call.preview} {call.error} {call.doubt}".casefold()
+
+
+def code(query: Query) -> str:
+    """The same question to ``task().history()``, as pandas code."""
+    conditions = []
+    if query.tool:
+        conditions.append(f"(calls.tool == {query.tool!r})")
+    if query.step:
+        conditions.append(f"((calls.step + '/').str.startswith({query.step + '/'!r}))")
+    if query.status:
+        conditions.append(f"(calls.status == {query.status!r})")
+    if query.since_s:
+        conditions.append(f"(calls.started >= pd.Timestamp.now('UTC') - pd.Timedelta(seconds={query.since_s:g}))")
+    if query.text:
+        columns = "calls[['tool', 'step', 'arguments', 'value', 'error']].astype(str).agg(' '.join, axis=1)"
+        conditions.append(f"({columns}.str.contains({query.text!r}, case=False, regex=False))")
+    lines = ["import pandas as pd"] if query.since_s else []
+    lines += ["from resumable_nb import task", "calls = task().history()"]
+    if conditions:
+        lines.append(f"calls = calls[{' & '.join(conditions)}]")
+    match query.order:
+        case "newest":
+            lines.append("calls = calls.sort_values('started', ascending=False)")
+        case "slowest":
+            lines.append("calls = calls.sort_values('duration_s', ascending=False)")
+        case "tool":
+            lines.append("calls = calls.sort_values(['tool', 'started'])")
+        case "oldest":
+            pass
+    return "\n".join([*lines, "calls"])

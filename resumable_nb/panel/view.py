@@ -1,0 +1,277 @@
+"""The view model as HTML. Everything foreign goes through ``text``; what is not foreign is written here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from resumable_nb.doubt import spelled
+from resumable_nb.model import MISSING, CallRecord, StepRecord
+from resumable_nb.panel.book import Loop
+from resumable_nb.panel.state import SHAPES, Head, Page, StepRow, code, status_of
+from resumable_nb.panel.text import attribute, block, line, safe, size
+from resumable_nb.wording import clock_time, duration, plural
+
+MOST: Final = 25
+"""Rows of a list inside the details of a step."""
+
+
+def word(text: str, shape: str) -> str:
+    return f'<span class="rnb-word"><span class="rnb-shape" aria-hidden="true">{shape}\ufe0e</span>{text}</span>'
+
+
+def bar(fraction: float, label: str) -> str:
+    percent = f"{100 * min(1.0, max(0.0, fraction)):.1f}"
+    return (
+        f'<span class="rnb-track" role="progressbar" aria-label="{attribute(label)}" aria-valuemin="0" '
+        f'aria-valuemax="100" aria-valuenow="{percent}"><span style="width:{percent}%"></span></span>'
+    )
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and values; the values are HTML."""
+    items = "".join(f'<div role="listitem">{name} <b>{value}</b></div>' for name, value in pairs if value)
+    return f'<div class="rnb-facts" role="list">{items}</div>'
+
+
+def head(view: Head, now: float) -> str:
+    steps = f"{view.done} of {plural(view.total, 'step')}" if view.total else "none yet"
+    calls = f"{view.calls:,}" + (f", {view.failed:,} failed" if view.failed else "")
+    calls += f", {view.doubts} in doubt" if view.doubts else ""
+    left = "" if view.left_s is None else f"{duration(view.left_s)}, at {clock_time(now + view.left_s)}"
+    where = f" at {safe(view.hold.at, 80)}" if view.hold.at and view.hold.waiting else ""
+    return (
+        '<div class="rnb-head"><div class="rnb-title">'
+        f"<b>{safe(view.task, 120)}</b>{word(view.word, view.shape)}<span>{_holder(view, now)}{where}</span></div>"
+        + (bar(view.fraction, f"progress of {view.task}") if view.fraction is not None else "")
+        + facts(
+            [
+                ("Steps", steps),
+                ("Elapsed", duration(view.elapsed_s)),
+                ("Left", left),
+                ("Tool calls", calls),
+                ("Saved by skips", duration(view.saved_s) if view.saved_s else "nothing yet"),
+                ("Effects not repeated", f"{view.not_repeated:,}"),
+                ("Store", safe(view.store, 300)),
+            ]
+        )
+        + "</div>"
+    )
+
+
+def _holder(view: Head, now: float) -> str:
+    owner = view.hold.owner
+    if owner is MISSING:
+        return "no kernel works on it"
+    since = f"since {clock_time(owner.since)}"
+    if view.hold.mine:
+        return f"in this kernel (pid {owner.pid}) {since}"
+    beat = f", heartbeat {duration(max(0.0, now - owner.beat_at))} ago" if owner.beat_at else ""
+    return f"in pid {owner.pid} on {safe(owner.host, 60)} {since}{beat}"
+
+
+def loop(view: Loop) -> str:
+    """A running ``track`` loop."""
+    of = f"{view.done:,} of {view.total:,}" if view.total is not None else f"{view.done:,}"
+    left = "" if view.left_s is None else f", {duration(view.left_s)} left"
+    label = f"{view.label}: {of}{left}"
+    return (bar(view.done / view.total, label) if view.total else "") + f"<span>{safe(label)}</span>"
+
+
+def step(view: StepRow) -> str:
+    """The cells beside a step's button."""
+    took = "" if view.now_s is None else duration(view.now_s)
+    if view.last_s is not None:
+        took += f" (last {duration(view.last_s)})"
+    calls = plural(view.calls, "call") if view.calls else ""
+    calls += f", {view.failed} failed" if view.failed else ""
+    calls += f", {view.doubts} in doubt" if view.doubts else ""
+    loops = "".join(f'<div class="rnb-wide">{loop(each)}</div>' for each in view.loops)
+    return (
+        f'<div class="rnb-cells">{word(view.word, view.shape)}<span>{safe(view.why, 160)}</span>'
+        f'<span class="rnb-num">{took}</span>'
+        f'<span class="rnb-num">{size(view.size_bytes) if view.size_bytes else ""}</span>'
+        f"<span>{calls}</span>{loops}</div>"
+    )
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[str]], label: str, numbers: frozenset[int]) -> str:
+    """Cells are HTML. ``numbers`` are the columns that stand right."""
+
+    def kind(index: int) -> str:
+        return ' class="rnb-num"' if index in numbers else ""
+
+    heads = "".join(f'<th scope="col"{kind(i)}>{each}</th>' for i, each in enumerate(headings))
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind(i)}>{cell}</td>" for i, cell in enumerate(row)) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="rnb-wrap"><table class="rnb-table rnb-fold" aria-label="{attribute(label)}">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+_CALL_HEADS: Final = ("Status", "Call", "Result", "Step", "Started", "Took", "Tries", "Id")
+
+
+def call(record: CallRecord, doubts: frozenset[str]) -> list[str]:
+    status = status_of(record, doubts)
+    said = record.error or record.doubt or record.preview or record.unavailable
+    took = "" if record.duration_s is None else duration(record.duration_s)
+    return [
+        word(status, SHAPES[status]),
+        f"<code>{safe(spelled(record), 240)}</code>",
+        f"<code>{safe(said, 240)}</code>" if said else "",
+        safe(record.step, 80),
+        _moment(record.started_at),
+        took,
+        str(max(1, len(record.attempts))),
+        f"<code>{safe(record.id, 20)}</code>",
+    ]
+
+
+def _moment(at: float) -> str:
+    return f"{clock_time(at).rpartition(' ')[0]} {time.strftime('%H:%M:%S', time.localtime(at))}".strip()
+
+
+def history(page: Page) -> str:
+    if not page.calls:
+        return '<p class="rnb-note">No tool call fits.</p>'
+    rows = [call(record, page.doubtful) for record in page.calls]
+    return table(_CALL_HEADS, rows, "Tool calls", frozenset({5, 6}))
+
+
+def counted(page: Page) -> str:
+    """Which page it is, in words."""
+    return f"{plural(page.total, 'call')}, page {page.number + 1} of {page.pages}"
+
+
+def pandas(page: Page) -> str:
+    """The question as pandas code, to copy: a click into it selects it."""
+    text = code(page.query)
+    return (
+        f'<textarea class="rnb-code" readonly rows="{text.count(chr(10)) + 1}" aria-label="pandas code for this list" '
+        f'onfocus="this.select()">{attribute_lines(text)}</textarea>'
+    )
+
+
+def attribute_lines(text: str) -> str:
+    return "\n".join(attribute(each, 2000) for each in text.split("\n"))
+
+
+def doubt(record: CallRecord, run: str) -> str:
+    why = record.doubt or "it ended before the outcome was recorded"
+    where = f" in step {safe(record.step, 80)}" if record.step else ""
+    return (
+        f"<div>{word('in doubt', SHAPES['in doubt'])} <code>{safe(spelled(record), 400)}</code></div>"
+        f"<div>It was begun at {clock_time(record.started_at)} by {safe(run, 80)}{where}, and may have happened: "
+        f"{safe(why, 300)}.</div>"
+    )
+
+
+def detail(
+    record: StepRecord, view: StepRow, calls: list[CallRecord], doubts: frozenset[str], outputs: list[Any]
+) -> str:
+    """What a click on a step opens: why it ran, what it depends on, its calls, what it showed."""
+    parts = [
+        facts(
+            [
+                ("Version", str(record.version)),
+                ("Began", _moment(record.started_at)),
+                ("Kind", record.kind),
+                ("Variables", safe(", ".join(record.saved_names) or "none", 400)),
+                ("Run", safe(record.run, 40)),
+            ]
+        ),
+        f'<p class="rnb-note">{safe(record.why, 400)}</p>',
+    ]
+    if record.changes:
+        parts.append("<ul>" + "".join(f"<li>{safe(str(each), 200)}</li>" for each in record.changes[:MOST]) + "</ul>")
+    if record.error:
+        parts += ["<h4>Error</h4>", block(record.error)]
+    if record.unsaved:
+        rows = [[f"<code>{safe(name, 80)}</code>", safe(why, 300)] for name, why in list(record.unsaved.items())[:MOST]]
+        parts += ["<h4>Not saved</h4>", table(("Variable", "Why"), rows, "Not saved", frozenset())]
+    parts += ["<h4>Depends on</h4>", _key(record)]
+    parts += [f"<h4>Tool calls ({view.calls:,})</h4>"]
+    last = calls[-MOST:][::-1]
+    if last:
+        parts.append(
+            table(_CALL_HEADS, [call(each, doubts) for each in last], "Tool calls of the step", frozenset({5, 6}))
+        )
+    if len(calls) > MOST:
+        parts.append(f'<p class="rnb-note">The newest {MOST}; all are in the history.</p>')
+    parts += ["<h4>What it showed</h4>", shown(outputs)]
+    return f'<section class="rnb-detail" aria-label="{attribute(view.name)}">{"".join(parts)}</section>'
+
+
+def _key(record: StepRecord) -> str:
+    key = record.key
+    rows = [["source", "", f"<code>{safe(key.source[:12])}</code>"]]
+    groups: tuple[tuple[str, Mapping[str, str]], ...] = (
+        ("function", key.functions), ("input", key.inputs), ("file", key.files),
+    )  # fmt: skip
+    for kind, marks in groups:
+        rows += [
+            [
+                f"{kind} <code>{safe(name, 120)}</code>",
+                safe(record.previews.get(name, ""), 120) if kind == "input" else "",
+                f"<code>{safe(mark[:12])}</code>",
+            ]
+            for name, mark in list(marks.items())[: 2 * MOST]
+        ]
+    return table(("Part", "Value", "Digest"), rows, "Key parts", frozenset())
+
+
+def shown(outputs: list[Any]) -> str:
+    """The record of a step's output as text: what is richer is named."""
+    parts = []
+    for output in outputs[:MOST]:
+        data = output.get("data")
+        if data is None:
+            parts.append(block(output.get("text", "")))
+            continue
+        text = data.get("text/plain", "")
+        rich = ", ".join(line(kind, 60) for kind in data if kind != "text/plain")
+        parts.append(block(text, 1000) + (f'<p class="rnb-note rnb-quiet">also as {safe(rich)}</p>' if rich else ""))
+    if len(outputs) > MOST:
+        parts.append(f'<p class="rnb-note">{len(outputs) - MOST} more outputs</p>')
+    return "".join(parts) or '<p class="rnb-note">Nothing.</p>'
+
+
+def message(text: str) -> str:
+    """What became of the last click; told to screen readers."""
+    return f'<div role="status" aria-live="polite" class="rnb-note">{safe(text, 400)}</div>' if text else ""
+
+
+def static(view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page, picture: str, now: float) -> str:
+    """The same without widgets, for a saved notebook: nothing in it needs a kernel."""
+    steps = table(
+        ("Step", "State", "Why", "Took", "Size", "Calls"),
+        [
+            [
+                f"<b>{safe(each.name, 80)}</b>",
+                word(each.word, each.shape),
+                safe(each.why, 160),
+                "" if each.now_s is None else duration(each.now_s),
+                size(each.size_bytes) if each.size_bytes else "",
+                str(each.calls or ""),
+            ]
+            for each in rows
+        ],
+        "Steps",
+        frozenset({3, 4, 5}),
+    )
+    parts = [head(view, now)]
+    if doubts:
+        listed = "".join(f"<li><code>{safe(spelled(each), 240)}</code></li>" for each in doubts[:MOST])
+        parts.append(f"<h4>In doubt</h4><ul>{listed}</ul>")
+    if rows:
+        parts += ["<h4>Steps</h4>", steps]
+    if page.calls:
+        parts += [f"<h4>Newest of {plural(page.total, 'tool call')}</h4>", history(page)]
+    if picture:
+        parts += ["<h4>Timeline</h4>", picture]
+    note = f"As of {_moment(now)}. Run <code>%resumable</code> for the living panel."
+    return f'<div class="rnb-static">{"".join(parts)}<p class="rnb-note rnb-quiet">{note}</p></div>'

@@ -1,0 +1,261 @@
+"""``Panel``: the widget that is left open beside a long run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+import ipywidgets
+
+from resumable_nb import output, session
+from resumable_nb.errors import ResumableError
+from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord, StepRecord
+from resumable_nb.panel import comms, parts, state, view
+from resumable_nb.panel.actions import Actions
+from resumable_nb.panel.book import Book
+from resumable_nb.panel.live import Live
+from resumable_nb.panel.sections import Controls, Doubts, History, Steps
+from resumable_nb.panel.style import style
+from resumable_nb.panel.swap import Bundle, Places
+from resumable_nb.panel.timeline import picture
+from resumable_nb.session import Session, Task
+
+VIEWS: Final = ("Steps", "History", "Timeline")
+STATUS_S: Final = 1.0
+FOREIGN_S: Final = 2.0
+"""How often the store is read again while another process works on the task: its events do not come here."""
+COPY_S: Final = 5.0
+
+
+class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """One task, live. There is one panel for a session: wherever it is displayed, it shows the same."""
+
+    def __init__(self, of: Session) -> None:
+        self._session = of
+        self._task = Task(of)
+        self._book = Book(of.journal, of.run)
+        self._live = Live(of.bus, self._draw)
+        self._actions = Actions(of, self._say, self._live.wake)
+        self._places = Places(_publisher(), of.space.live)
+        self._loaded = self._broken = False
+        self._view = VIEWS[0]
+        self._status: str = "pending"
+        self._status_s = self._loaded_s = self._copied_s = 0.0
+        self._detail: tuple[Any, ...] = ()
+        self._outputs: tuple[str, list[Any]] = ("", [])
+        self._build()
+        super().__init__(self._children())
+        self.add_class("rnb-panel")
+        comms.unblock(parts.every(self))
+        self._unpoll = of.control.on_poll(comms.poll)
+        self._draw()
+        self._live.start()
+
+    def freeze(self) -> None:
+        """End: a static copy takes the widget's place."""
+        self._unpoll()
+        self._live.close()
+        self._places.end(self._static(), self._text())
+        self.close()
+
+    def _ipython_display_(self) -> None:
+        view = super()._repr_mimebundle_()
+        self._places.show(dict(view[0] if isinstance(view, tuple) else view or {}), self._static(), self._text())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **options: Any) -> Any:
+        view = super()._repr_mimebundle_(include=include, exclude=exclude, **options)
+        data, metadata = view if isinstance(view, tuple) else (view or {}, {})
+        static: Bundle = {"text/plain": self._text(), "text/html": style() + self._static()}
+        return {**data, **static}, metadata
+
+    def __repr__(self) -> str:
+        return f"<Panel {self._session.name}>"
+
+    # --- made once
+
+    def _build(self) -> None:
+        self._head = parts.text()
+        self._controls = Controls(self._actions)
+        self._doubts = Doubts(self._actions, self._controls)
+        self._steps = Steps(self._actions, self._controls, self._live.wake)
+        self._history = History(self._live.wake)
+        self._time = parts.text("rnb-hidden")
+        self._openers = [parts.button(name, lambda name=name: self._show(name)) for name in VIEWS]  # type: ignore[misc]
+        parts.mark(self._openers[0], "rnb-on", True)
+
+    def _children(self) -> list[Any]:
+        look = parts.text("rnb-style")
+        look.value = style(swap=True)
+        return [
+            look, self._head, self._controls.box, self._doubts.box, parts.row(self._openers, "rnb-bar", "rnb-views"),
+            self._steps.box, self._history.box, self._time,
+        ]  # fmt: skip
+
+    def _show(self, name: str) -> None:
+        self._view = name
+        for opener in self._openers:
+            parts.mark(opener, "rnb-on", opener.description.startswith(name))
+        for each, widget in zip(VIEWS, (self._steps.box, self._history.box, self._time), strict=True):
+            parts.hide(widget, each != name)
+        self._live.wake()
+
+    def _say(self, text: str) -> None:
+        self._controls.say(text)
+
+    # --- drawn again and again, in the panel's own thread
+
+    def _draw(self) -> None:
+        """Never an error: a panel that cannot be drawn says why, and the run goes on."""
+        if not session.is_open() or session.current() is not self._session:
+            self._unpoll()
+            self._live.close()
+            return
+        try:
+            self._update()
+            self._broken = False
+        except Exception as error:
+            if not self._broken:
+                self._broken = True
+                self._say(f"the panel cannot be drawn: {type(error).__name__}: {error}")
+
+    def _update(self) -> None:
+        now = time.time()
+        self._read(now)
+        hold = self._hold(now)
+        doubts = state.doubtful(self._book, self._task.in_doubt)
+        head = self._seen(hold, now, len(doubts))
+        parts.put(self._head, value=view.head(head, now))
+        self._controls.draw(head)
+        self._doubts.draw(doubts, self._maker)
+        match self._view:
+            case "Steps":
+                self._draw_steps(hold, now, doubts)
+            case "History":
+                self._history.offer(sorted({call.tool for call in self._recent()}), sorted(self._book.steps))
+                self._history.draw(self._page(self._history.query(), doubts, now))
+            case _:
+                parts.put(self._time, value=self._picture(now) or "<p>Nothing has happened yet.</p>")
+        if now - self._copied_s >= COPY_S:
+            self._copied_s = now
+            self._places.update(self._static(), self._text())
+
+    def _read(self, now: float) -> None:
+        foreign = not self._session.lease.held and now - self._loaded_s >= FOREIGN_S
+        if not self._loaded or foreign:
+            self._live.events.clear()
+            self._book.load()
+            self._loaded, self._loaded_s = True, now
+        elif self._book.fold(self._live.events):
+            self._status_s = 0.0
+
+    def _hold(self, now: float) -> state.Hold:
+        owner = self._owner()
+        if now - self._status_s >= STATUS_S:
+            self._status_s = now
+            self._status = self._task.status
+        control = self._session.control
+        pause = self._pause() if control.wanted != "run" else None
+        waiting = pause is not None and pause.began_at is not None
+        return state.Hold(
+            owner=owner,
+            mine=owner is not MISSING and owner.run == self._session.run,
+            wanted=control.wanted,
+            waiting=waiting,
+            by=control.by,
+            at=pause.where if pause is not None else "",
+            status=self._status,
+        )
+
+    def _owner(self) -> Owner | Missing:
+        owner = self._session.lease.owner()
+        if owner is MISSING or not owner.token or self._session.lease.life(owner) == "dead":
+            return MISSING
+        return owner
+
+    def _pause(self) -> PauseRecord | None:
+        pauses = self._session.control.pauses()
+        return pauses[-1] if pauses and pauses[-1].ended_at is None else None
+
+    def _seen(self, hold: state.Hold, now: float, doubts: int) -> state.Head:
+        of = self._session
+        return state.head(
+            self._book, hold, name=of.name, store=of.store.uri, now=now, saved_s=of.saved_s, doubts=doubts
+        )
+
+    def _draw_steps(self, hold: state.Hold, now: float, doubts: list[CallRecord]) -> None:
+        records = state.ordered(self._book)
+        start, end = self._steps.window(len(records))
+        rows = [self._row(record, hold, now, doubts) for record in records[start:end]]
+        self._steps.draw(rows)
+        opened = self._book.steps.get(self._steps.opened)
+        if opened is None:
+            self._steps.detail("")
+            return
+        calls = self._book.calls_of(opened.id)
+        seen = (opened, len(calls), self._book.counts[opened.id].copy())
+        if seen != self._detail or not self._steps.has_detail():
+            self._detail = seen
+            row = self._row(opened, hold, now, doubts)
+            known = frozenset(call.id for call in doubts)
+            self._steps.detail(view.detail(opened, row, calls, known, self._shown(opened)))
+
+    def _row(self, record: StepRecord, hold: state.Hold, now: float, doubts: list[CallRecord]) -> state.StepRow:
+        return state.step_row(record, self._book, hold, now, sum(call.step == record.id for call in doubts))
+
+    def _shown(self, record: StepRecord) -> list[Any]:
+        """The step's output record, read once."""
+        if self._outputs[0] != record.output:
+            outputs = output.decode(self._session.journal.blob(record.output)) if record.output else []
+            self._outputs = (record.output, outputs)
+        return self._outputs[1]
+
+    def _page(self, query: state.Query, doubts: list[CallRecord], now: float) -> state.Page:
+        return state.select(self._book.calls, query, {call.id for call in doubts}, now)
+
+    def _recent(self) -> list[CallRecord]:
+        return self._book.calls[-20_000:]
+
+    def _picture(self, now: float) -> str:
+        book = self._book
+        pauses = self._session.control.pauses()
+        return picture(book.runs, state.ordered(book), book.calls, pauses, live=self._session.run, now=now)
+
+    def _maker(self, call: CallRecord) -> str:
+        run = next((run for run in self._book.runs if run.id == call.run), None)
+        return f"pid {run.pid} on {run.host}" if run is not None else f"run {call.run}"
+
+    # --- without widgets
+
+    def _static(self) -> str:
+        now = time.time()
+        hold = self._hold(now)
+        doubts = state.doubtful(self._book, self._task.in_doubt)
+        rows = [self._row(record, hold, now, doubts) for record in state.ordered(self._book)][-100:]
+        page = self._page(state.Query(), doubts, now)
+        return view.static(self._seen(hold, now, len(doubts)), rows, doubts, page, self._picture(now), now)
+
+    def _text(self) -> str:
+        try:
+            return self._task.summary()
+        except ResumableError as error:
+            return f"task {self._session.name}: {error.message}"
+
+
+def _publisher() -> Any:
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(shell, "display_pub", None)
+
+
+_panels: list[Panel] = []
+
+
+def panel(of: Session) -> Panel:
+    """The session's panel; the one of a session before it ends."""
+    for known in list(_panels):
+        if known._session is of:
+            return known
+        _panels.remove(known)
+        known.freeze()
+    _panels.append(Panel(of))
+    return _panels[-1]
