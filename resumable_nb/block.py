@@ -33,7 +33,7 @@ class Host(Protocol):
     base: Path
     specs: dict[str, StepSpec]
 
-    def space_of(self, frame: FrameType) -> Namespace: ...
+    def space_of(self, frame: FrameType, needed: Body | Collection[str] = ()) -> Namespace: ...
     def record(self) -> Recording | None: ...
     def replay(self, outputs: list[dict[str, Any]]) -> None: ...
     def announce(self, execution: Execution) -> None: ...
@@ -174,7 +174,7 @@ class StepContext:
         parent = scope.current()
         step_id = step_path(parent.id, self.name, parent.next_ordinal(f"step {self.name}"))
         spec = StepSpec(step_id, self.name, "block", source.body, source.text, self.options, host.base)
-        space = host.space_of(frame)
+        space = host.space_of(frame, source.body)
         always = "it yields values, so its body always runs" if source.kind == "generator" else ""
         execution = host.runner.enter(spec, space, replay=always)
         self._execution = execution

@@ -57,6 +57,7 @@ class _Verdict(enum.Enum):
     ENUM = enum.auto()
     ARRAY = enum.auto()
     TENSOR = enum.auto()
+    WEAK = enum.auto()
     PANDAS = enum.auto()
     VARIABLE = enum.auto()
 
@@ -96,6 +97,8 @@ class Survey:
         self._kind_of = kind_of
         self._kinds: dict[int, Written] = {}
         self._live = id(live)
+        self._labels = {id(value) for value in values.values() if _is_index(value)}
+        """Indexes that are variables themselves: a frame may have one, too."""
         self.holdings = {name: self._walk(value) for name, value in values.items() if not is_atom(value)}
         self.groups = self._partition(islands=False)
         self.near = self._partition(islands=True)
@@ -150,6 +153,10 @@ class Survey:
                         found.nodes[id(thing)] = thing
                         found.arrays.append(thing)
                         children += _array_children(thing)
+                    case _Verdict.WEAK:
+                        found.nodes[id(thing)] = thing
+                        plain.append(thing)
+                        children += thing.values() if isinstance(thing, weakref.WeakValueDictionary) else thing
                     case _Verdict.TENSOR:
                         found.nodes[id(thing)] = thing
                         found.arrays += _memory_of(thing)
@@ -157,6 +164,8 @@ class Survey:
                     case _Verdict.PANDAS:
                         found.nodes[id(thing)] = thing
                         children += _pandas_children(thing, found.island)
+                        axes = getattr(getattr(thing, "_mgr", None), "axes", ())
+                        children += [each for each in axes if id(each) in self._labels]
                     case _Verdict.ENUM:
                         children.append(type(thing))
                     case _Verdict.VARIABLE:
@@ -280,6 +289,8 @@ def _judge(kind: type) -> _Verdict:
         return _Verdict.DEFINITION
     if issubclass(kind, enum.Enum):
         return _Verdict.ENUM
+    if issubclass(kind, weakref.WeakValueDictionary | weakref.WeakKeyDictionary | weakref.WeakSet):
+        return _Verdict.WEAK
     if kind in _TRANSPARENT:
         return _Verdict.TRANSPARENT
     if kind is contextvars.ContextVar:
@@ -367,6 +378,11 @@ def _pandas_children(thing: Any, island: list[Any]) -> list[Any]:
     if getattr(thing, "_attrs", None):
         children.append(thing._attrs)
     return children
+
+
+def _is_index(value: object) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, getattr(pandas, "Index", ()))
 
 
 _PANDAS_OWN: Final = frozenset(("_mgr", "_item_cache", "_attrs", "_flags", "_name", "_cacher", "_hasna", "_dtype"))

@@ -156,9 +156,9 @@ class Journal:
         """The newest record of each step, by step id."""
         return self._scan(StepRecord, "step/")
 
-    def versions(self, step: str) -> list[StepRecord]:
-        """The finished versions of a step, oldest first."""
-        return self._scan(StepRecord, f"version/{step}@")
+    def versions(self, step: str = "") -> list[StepRecord]:
+        """The finished versions of a step, oldest first; without a name those of all steps."""
+        return self._scan(StepRecord, f"version/{step}@" if step else "version/")
 
     def begin_step(self, record: StepRecord, rows: Mapping[str, bytes] | None = None) -> None:
         """Survives the process, not the machine: a step that is lost so has done nothing that is not journalled."""

@@ -101,6 +101,26 @@ def differences(old: StepKey, new: StepKey) -> tuple[Change, ...]:
     return tuple(changes)
 
 
+def up_to(target: StepRecord, versions: Collection[StepRecord]) -> list[StepRecord]:
+    """What made the variables what they were after ``target``: the cells that first ran before it, as they were then.
+
+    In the order in which they first ran, which is the notebook's; the target comes last.
+    """
+    began: dict[str, float] = {}
+    newest = {target.id: target}
+    for each in sorted(versions, key=lambda record: record.version):
+        began.setdefault(each.id, each.started_at)
+        if each.kind == "cell" and each.id != target.id and _ended(each) <= _ended(target):
+            newest[each.id] = each
+    first = began.get(target.id, target.started_at)
+    above = [each for each in newest.values() if each.id != target.id and began[each.id] <= first]
+    return [*sorted(above, key=lambda record: began[record.id]), target]
+
+
+def _ended(record: StepRecord) -> float:
+    return record.started_at if record.ended_at is None else record.ended_at
+
+
 def stale(record: StepRecord, key: StepKey) -> tuple[Change, ...]:
     """What has changed since ``record``. A part that the step itself changed may be as before *or* as after it."""
     return tuple(

@@ -209,6 +209,15 @@ class Runner:
         self.leave(execution, space, result=value)
         return value
 
+    def put_back(self, records: Collection[StepRecord], space: Namespace) -> tuple[str, ...]:
+        """Bring back what these steps left, one after another, lazily. Returns the names that are bound then."""
+        names: set[str] = set()
+        for record in records:
+            restored = self._snapshots.restore(space, record.manifest)
+            names = (names | {*restored.names}) - {*restored.deleted}
+            self._made(space, {*record.saved_names, *record.unsaved}, record.key)
+        return tuple(sorted(names))
+
     def _skip(
         self, spec: StepSpec, space: Namespace, decision: plan.Skip, record: StepRecord, key: StepKey
     ) -> Execution:

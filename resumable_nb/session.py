@@ -177,12 +177,16 @@ class Session:
         """What a loop needs."""
         return track.Keeper(self.journal, self.snapshots, self.bus, self.space_of, self.control, self._clock)
 
-    def space_of(self, frame: FrameType) -> Namespace:
-        """The variables that code in ``frame`` sees: the notebook's own, or a merged copy in a function or class."""
+    def space_of(self, frame: FrameType, needed: Body | Collection[str] = ()) -> Namespace:
+        """The variables that code in ``frame`` sees: the notebook's own, or a merged copy in a function or class.
+
+        Of the pending variables the copy has those that are ``needed``: that a body can reach, or these names.
+        """
         if frame.f_globals is self.space.live and frame.f_locals is frame.f_globals:
             return self.space
         if frame.f_globals is self.space.live:
-            self.snapshots.materialise(self.space, None)
+            names = self.snapshots.reach(self.space, needed) if isinstance(needed, Body) else needed
+            self.snapshots.materialise(self.space, names)
         return Namespace({**frame.f_globals, **frames.variables(frame)}, frame.f_globals, self.space.hidden, lazy=False)
 
     def load(self, body: Body) -> frozenset[str]:

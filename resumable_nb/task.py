@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from resumable_nb import codec
+from resumable_nb import codec, plan
 from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
 from resumable_nb.errors import ResumableError, UsageError
@@ -153,15 +153,16 @@ class Task:
     def restore(self, step: str, version: int | None = None) -> tuple[str, ...]:
         """Put the variables back as they were after that step (its newest version, or ``version``).
 
-        Returns their names. Raises ``UsageError`` when the step is not finished.
+        That is what this step and the cells before it had left then; variables that only later cells made stay as they
+        are. Nothing in the store changes: the next Run All goes by what the variables are. Returns the names. Raises
+        ``UsageError`` when the step is not finished.
         """
         done = self.versions(step)
         found = [record for record in done if version is None or record.version == version]
         if not found:
             have = ", ".join(str(record.version) for record in done) or "none"
             raise UsageError(f"step {step!r} has no finished version {version or ''}; there is: {have}")
-        restored = self._parts.snapshots.restore(self._parts.space, found[-1].manifest)
-        return tuple(restored.names)
+        return self._parts.runner.put_back(plan.up_to(found[-1], self._parts.journal.versions()), self._parts.space)
 
     def rerun(self, step: str) -> None:
         """Make the step run again the next time its cell is executed; recorded tool calls still answer."""

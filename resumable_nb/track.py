@@ -31,7 +31,7 @@ class Keeper:
     journal: Journal
     snapshots: Snapshots
     bus: Bus
-    space: Callable[[FrameType], Namespace]
+    space: Callable[[FrameType, Collection[str]], Namespace]
     control: Control
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
@@ -174,7 +174,7 @@ class Loop:
         position = self._keeper.journal.position(self._scope.id, self._id)
         if position is MISSING or not self._scope.continuing or position.key != self._key():
             return
-        space = self._keeper.space(frame)
+        space = self._keeper.space(frame, ())
         restored = self._keeper.snapshots.restore_now(space, position.manifest)
         frames.assign(frame, {name: space.variables[name] for name in restored.names}, restored.deleted)
         self.done = self._kept = self._resumed_at = position.done
@@ -193,7 +193,7 @@ class Loop:
 
     def _keep(self, frame: FrameType) -> None:
         names = self._names
-        space = self._keeper.space(frame)
+        space = self._keeper.space(frame, names)
         self._keeper.snapshots.materialise(space, names)
         for name in names:
             if name not in space.variables:

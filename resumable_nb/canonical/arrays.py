@@ -85,23 +85,15 @@ def _hash_floats(hasher: blake3, flat: Any) -> blake3:
     return hasher
 
 
-def _native(dtype: Any) -> Any:
-    """Byte order is layout: pickling may change it."""
-    try:
-        return dtype.newbyteorder("=")
-    except TypeError:  # strings of variable width have none
-        return dtype
-
-
 @functools.lru_cache(maxsize=256)
 def _plain_dtype(code: str) -> str:
-    return repr(_native(sys.modules["numpy"].dtype(code)))
+    return repr(sys.modules["numpy"].dtype(code))
 
 
 def _head(value: Any, kind: bytes = b"") -> bytes:
     dtype = value.dtype
     plain = dtype.kind in "biufc" and dtype.metadata is None
-    shown = _plain_dtype(dtype.str) if plain else repr(_native(dtype))
+    shown = _plain_dtype(dtype.str) if plain else repr(dtype)
     return b"Na" + kind + text(f"{shown} {value.shape}")
 
 

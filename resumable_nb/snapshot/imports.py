@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from resumable_nb.errors import NotSaved
+from resumable_nb.fingerprint import user_module
+from resumable_nb.groups import is_atom
 from resumable_nb.model import MISSING
 from resumable_nb.source import Body
 
@@ -19,13 +21,16 @@ _IMPORTED: Final = re.compile(r"alias\(name=str:'([\w.]+\.\w+)'")
 _CALLABLES = (types.FunctionType, types.BuiltinFunctionType, type, types.MethodType)
 
 
-def origin(name: str, value: object) -> str:
-    """``package.module`` or ``package.module:attribute`` to import ``value`` from; empty where no module has it."""
+def origin(name: str, value: object, body: Body | None = None) -> str:
+    """``package.module`` or ``package.module:attribute`` to import ``value`` from; empty where no module has it.
+
+    ``body`` is the code that bound the name.
+    """
     if isinstance(value, types.ModuleType):
         known = sys.modules.get(value.__name__) is value and value.__name__ != "__main__"
         return value.__name__ if known else ""
     if not callable(value) or not (isinstance(value, _CALLABLES) or _is_native(type(value))):
-        return ""
+        return "" if is_atom(value) else _of_library(name, value, body)
     if getattr(value, "__module__", None) == "__main__":  # multiprocessing has the notebook under a second name
         return ""
     for attribute in (getattr(value, "__qualname__", None), name):
@@ -33,6 +38,19 @@ def origin(name: str, value: object) -> str:
             found = _in_module(module, attribute, value) if module else _anywhere(attribute, value)
             if found:
                 return found
+    return ""
+
+
+def _of_library(name: str, value: object, body: Body | None) -> str:
+    """What a library has one of (``os.environ``, ``sys.modules``): a copy would be nobody's."""
+    asked = [(each.module, each.names) for each in body.imports if each.names and not each.level] if body else []
+    for module, names in [*asked, (type(value).__module__, ())]:
+        members = vars(sys.modules.get(module, types))
+        if module in ("builtins", "__main__") or user_module(module):
+            continue
+        for attribute in (name, *names) if names else members:
+            if members.get(attribute, MISSING) is value:
+                return f"{module}:{attribute}"
     return ""
 
 

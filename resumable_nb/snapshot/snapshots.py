@@ -101,6 +101,7 @@ class Snapshots:
                 perhaps=found.perhaps - changed,
                 deleted=found.deleted,
                 random=randomness.changed(before.random, randomness.random_state()),
+                body=before.body,
                 modules=imports.submodules(before.body, variables, before.modules),
                 allowed=None if keep is None else {*keep, RESULT},
                 drop=drop,
@@ -128,11 +129,12 @@ class Snapshots:
         perhaps: frozenset[str] = frozenset(),
         deleted: frozenset[str] = frozenset(),
         random: bytes = b"",
+        body: Body | None = None,
         modules: Mapping[str, str] | None = None,
         allowed: Collection[str] | None = None,
         drop: Collection[str] = (),
     ) -> Capture:
-        origins = {name: where for name in seeds if (where := imports.origin(name, values[name]))}
+        origins = {name: where for name in seeds if (where := imports.origin(name, values[name], body))}
         groups = [
             {name: values[name] for name in each if name not in drop and (allowed is None or name in allowed)}
             for each in {survey.group_of(name) for name in seeds if name not in origins}

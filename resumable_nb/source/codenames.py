@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from resumable_nb.source import quoted
-from resumable_nb.source.scope import Import
+from resumable_nb.source.scope import DYNAMIC, Import
 
 _GLOBAL: Final = frozenset(
     {"LOAD_NAME", "LOAD_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_CLASSDEREF"}
@@ -21,6 +21,10 @@ _ATTRIBUTE: Final = frozenset(
 
 
 _NOTHING: Final = frozenset({"NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
+
+
+_ANY_NAME: Final = frozenset({"eval"})
+"""Code that looks this up may look up whatever there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,6 @@ def names_of(code: types.CodeType) -> Names:
     bare: set[str] = set()
     imports: set[Import] = set()
     for each in _codes(code):
-        names |= quoted.in_code(each)
-        bare |= quoted.in_code(each)
         steps = [i for i in dis.get_instructions(each) if i.opname not in _NOTHING]
         for k, i in enumerate(steps):
             if i.opname in _GLOBAL:
@@ -51,6 +53,10 @@ def names_of(code: types.CodeType) -> Names:
                     bare.add(i.argval)
             elif i.opname in _ATTRIBUTE:
                 attributes.add(i.argval)
+                words = quoted.in_code(steps, k)
+                of_builtins = i.argval in DYNAMIC and steps[k - 1].argval in ("builtins", "__builtins__")
+                names |= _ANY_NAME if words is None or of_builtins else words
+                bare |= words or frozenset()
             elif i.opname == "IMPORT_NAME":
                 level, wanted = steps[k - 2].argval, steps[k - 1].argval
                 imports.add(Import(i.argval, tuple(wanted or ()), level if isinstance(level, int) else 0))

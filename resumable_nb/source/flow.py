@@ -10,6 +10,7 @@ from typing import Final
 from resumable_nb.source import quoted
 from resumable_nb.source.magic import magic_call
 from resumable_nb.source.scope import (
+    DYNAMIC,
     Comprehension,
     Found,
     Import,
@@ -106,6 +107,7 @@ class Flow(Scope, ast.NodeVisitor):
         self.found.attributes.add(node.attr)
         self.found.dynamic |= node.attr in _DYNAMIC_ATTRIBUTES
         if isinstance(node.value, ast.Name):
+            self.found.dynamic |= node.attr in DYNAMIC and node.value.id in ("builtins", "__builtins__")
             self.load(node.value.id, bare=False)
         else:
             self.visit(node.value)
@@ -130,7 +132,9 @@ class Flow(Scope, ast.NodeVisitor):
             self.found.dynamic |= self.kind != "function"
         if (magic := magic_call(node, self.transform)) is None:
             self.generic_visit(node)
-            for name in sorted(quoted.in_call(node)):
+            words = quoted.in_call(node)
+            self.found.dynamic |= words is None
+            for name in sorted(words or ()):
                 self.load(name)
             return
         self.found.dynamic |= magic.dynamic
@@ -364,7 +368,8 @@ class Flow(Scope, ast.NodeVisitor):
 
     def _imported(self, what: Import) -> None:
         self.found.imports.add(what)
-        self.found.dynamic |= what.module == "__main__"
+        named = what.module == "builtins" and not DYNAMIC.isdisjoint(what.names)
+        self.found.dynamic |= what.module == "__main__" or named
 
 
 def _last_name(node: ast.expr) -> str:

@@ -1,28 +1,47 @@
-"""Names inside texts that pandas takes for code: ``frame.query("age > @limit")``, ``pd.eval("x + y")``."""
+"""Names inside texts that are taken for code: ``frame.query("age > @limit")``, ``pd.eval("x + y")``."""
 
 from __future__ import annotations
 
 import ast
+import dis
 import re
-import types
+from collections.abc import Sequence
 from typing import Final
 
-METHODS: Final = frozenset({"query", "eval"})
+METHODS: Final = frozenset({"query", "eval", "exec"})
 _WORD: Final = re.compile(r"[^\W\d]\w*")
-_MARKED: Final = re.compile(r"@([^\W\d]\w*)")
+_PARAMETERS: Final = frozenset({"expr", "source"})
+"""What the text is called where it is given by name."""
+_CALLS: Final = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+_COMPOSED: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING", "BINARY_OP"})
+
+Words = frozenset[str] | None
+"""Words of a text that is code; None where the text is not known before it runs."""
 
 
-def in_call(node: ast.Call) -> frozenset[str]:
-    """Words in the texts of a call that may be a query; a column's name is taken for a variable's too."""
+def in_call(node: ast.Call) -> Words:
+    """Words in the text of a call that may take it for code; a column's name is taken for a variable's too."""
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in METHODS:
         return frozenset()
-    parts = [part for argument in (*node.args, *node.keywords) for part in ast.walk(argument)]
+    given = [*node.args[:1], *(each.value for each in node.keywords if each.arg in _PARAMETERS or each.arg is None)]
+    parts = [part for argument in given for part in ast.walk(argument) if isinstance(part, ast.expr)]
+    if not all(isinstance(part, ast.Constant | ast.BinOp | ast.JoinedStr) for part in parts):
+        return None
     texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
     return frozenset(word for text in texts for word in _WORD.findall(text))
 
 
-def in_code(code: types.CodeType) -> frozenset[str]:
-    """Marked names in the texts of a code object that calls a method so named."""
-    if METHODS.isdisjoint(code.co_names):
+def in_code(steps: Sequence[dis.Instruction], k: int) -> Words:
+    """The same for the k-th of these instructions; nothing where it does not look up such a method to call it."""
+    found = steps[k]
+    method = found.opname == "LOAD_METHOD" or (found.opname == "LOAD_ATTR" and "NULL" in found.argrepr)
+    if found.argval not in METHODS or not method:
         return frozenset()
-    return frozenset(name for each in code.co_consts if isinstance(each, str) for name in _MARKED.findall(each))
+    end = next((n for n in range(k + 1, len(steps)) if steps[n].opname in _CALLS), len(steps))
+    given = steps[k + 1 : end]
+    if not given:
+        return frozenset()
+    text = given[0].argval if given[0].opname == "LOAD_CONST" else None
+    if text is None or any(each.opname in _COMPOSED for each in given):
+        return None
+    return frozenset(_WORD.findall(text)) if isinstance(text, str) else frozenset()

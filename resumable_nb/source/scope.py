@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-_DYNAMIC: Final = frozenset({"globals", "eval", "exec", "execfile"})
+DYNAMIC: Final = frozenset({"globals", "eval", "exec", "execfile"})
+"""Builtins that may look up any name."""
 
 Kind = Literal["module", "class", "function"]
 State = frozenset[str] | None
@@ -88,7 +89,7 @@ class Scope:
             return
         if bare:
             self.found.bare.add(name)
-        if name in _DYNAMIC or (name == "locals" and self.kind != "function"):
+        if name in DYNAMIC or (name == "locals" and self.kind != "function"):
             self.found.dynamic = True
         if name not in self.bound:
             self.reads.add(name)

@@ -52,6 +52,7 @@ IMPORTS: dict[str, Row] = {
     "star of numpy": row("from numpy import *", "a = arange(3)", check="assert a.sum() == 3 and cos(0) == 1 and sum is __import__('numpy').sum"),
     "function": row("from os.path import join", check="assert join('a', 'b') == 'a/b'"),
     "method of a hidden instance": row("from random import random, seed", check="seed(1); a = random()\nimport random as r\nr.seed(1)\nassert a == r.random()"),
+    "mutable things of the standard library": row("from sys import modules as loaded\nfrom os import environ\nfrom warnings import filters", "x = 1", check="import sys, os, warnings\nassert loaded is sys.modules and environ is os.environ and filters is warnings.filters"),
     "value": row("from math import pi", "a = pi", check="import math\nassert a == pi == math.pi"),
     "helper module": row("import helpers_of_mine as h", "a = h.clean(3)", check="assert a == 6 and h.RATE == 2", files=HELPERS),
     "function of a helper module": row("from helpers_of_mine import clean", "a = clean(3)", check="import helpers_of_mine as h\nassert a == 6 and clean is h.clean", files=HELPERS),

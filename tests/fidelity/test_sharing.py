@@ -105,6 +105,16 @@ ALIASES: dict[str, Row] = {
         "x = same.random()",
         check="assert same is rng",
     ),
+    "an index of a frame and a name for it": row(
+        "import pandas as pd\nindex = pd.Index(range(5), name='k')[::2]\nframe = pd.DataFrame({'a': [1, 2, 3]}, index=index)",
+        "index.name = 'z'",
+        check="assert frame.index is index and frame.index.name == 'z'",
+    ),
+    "a weak dictionary and what it holds": row(
+        "import weakref\nclass A: pass\no = A()\nd = weakref.WeakValueDictionary(k=o)",
+        "o.n = 1",
+        check="assert d['k'] is o and o.n == 1\ndel o\nassert 'k' not in d",
+    ),
     "keys that are shared objects": row(
         "class Key: pass\nk = Key()\nd = {k: 1}", "d[k] += 1", check="assert d == {k: 2} and next(iter(d)) is k"
     ),

@@ -22,6 +22,8 @@ CODE: dict[str, Change] = {
     "sets in code": change("def f(n): return n in {'a', 'b', 'c', 'd'}", use="f('a')"),
     "lambda on another line": change("d = {'f': lambda n: n + 1}", "d = {\n    # first\n    'f': lambda n: n + 1\n}", use="d['f'](1)"),
     "dataclass, enum and namedtuple defined again": change("import dataclasses, enum, collections\n@dataclasses.dataclass\nclass D:\n    x: int = 1\nclass E(enum.Enum):\n    A = {'k'}\nN = collections.namedtuple('N', 'a b')\nx = [D(), E.A, N(1, 2)]", use="x[0].x"),
+    "what a query with a literal text does not name": change("import pandas as pd\nd = pd.DataFrame({'a': [1, 2, 3]})\nother = 1", "import pandas as pd\nd = pd.DataFrame({'a': [1, 2, 3]})\nother = 2", use="len(d.query('a > 1'))"),
+    "method called eval that is given no text": change("class Model:\n    def eval(self): return 1\nm = Model()\nother = 1", "class Model:\n    def eval(self): return 1\nm = Model()\nother = 2", use="m.eval()"),
     "closure made again": change("def make(n):\n    def f(): return n\n    return f\nf = make({'a', 'b'})", use="f()"),
     "bound method, partial and object made again": change("import functools\nclass A:\n    def get(self): return 1\na = A()\nfs = [a.get, functools.partial(max, 1), str.upper, len]", use="fs[0]()"),
     "alias of an import": change("import math\nimport math as m", use="m.floor(math.pi)"),
@@ -51,7 +53,7 @@ VALUES: dict[str, Change] = {
     "object with a warm cache": change("import functools\nclass A:\n    @functools.lru_cache\n    def f(self): return 1\nx = A()", "import functools\nclass A:\n    @functools.lru_cache\n    def f(self): return 1\nx = A()\nx.f()", use="x.f()"),
     "pattern that was used": change("import re\nx = re.compile('a')", "import re\nx = re.compile('a')\nx.match('a')", use="x.pattern"),
     "lock made by the same code": change("import threading\nx = threading.Lock()", use="x.locked()"),
-    "values restored from another step": change("%%resumable up\nimport numpy as np\nx = {'a': np.arange(20_000.0), 's': {'p', 'q'}, 'f': lambda n: n}", use="x['f'](1)"),
+    "values restored from another step": change("%%resumable up\nimport numpy as np\nx = {'a': np.arange(20_000.0), 'b': np.arange(20_000, dtype='>f8'), 'r': np.zeros(3, '>i4,<f8'), 's': {'p', 'q'}, 'f': lambda n: n}", use="x['f'](1)"),
 }  # fmt: skip
 
 TABLE = {f"{kind}: {name}": case for kind, table in (("code", CODE), ("value", VALUES)) for name, case in table.items()}
