@@ -97,10 +97,17 @@ def test_pandas_objects_share_values_with_nobody() -> None:
     """Copy-on-write: a view of a frame is a value of its own. A change of the array below reaches the frame, though."""
     base = np.zeros((5, 2))
     frame = pd.DataFrame(base, copy=False)
-    survey = Survey({"base": base, "frame": frame, "part": frame[0], "index": frame.index}, kind_of, {})
+    survey = Survey({"base": base, "frame": frame, "part": frame[0]}, kind_of, {})
     assert survey.group_of("frame") == {"frame"}
     assert survey.group_of("part") == {"part"}
     assert survey.extended({"base"}) >= {"base", "frame"}
+
+
+def test_an_index_under_a_name_of_its_own_goes_with_its_frames() -> None:
+    """Its name can be changed for all of them; an index that only frames have in common joins nothing."""
+    frame = pd.DataFrame({"a": [1]}, index=pd.Index([5], name="k"))
+    assert groups(a=frame, b=frame.copy()) == set()
+    assert groups(a=frame, b=frame.index) == one("a", "b")
 
 
 def test_same_frame_under_two_names_is_one() -> None:

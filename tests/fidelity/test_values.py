@@ -82,6 +82,7 @@ SIZES: dict[str, Row] = {
     "a chain of 100,000 nodes": row("class Node:\n    def __init__(self, next): self.next = next\nhead = None\nfor _ in range(100_000): head = Node(head)", "head.mark = 1", check="n, node = 0, head\nwhile node: n, node = n + 1, node.next\nassert n == 100_000 and head.mark == 1"),
     "cycles": row("a = []; a.append(a)\nd = {}; d['d'] = d\nclass N: pass\nx, y = N(), N(); x.o, y.o = y, x", "a.append(1)", check="assert a[0] is a and a[1] == 1 and d['d'] is d and x.o is y and y.o is x"),
     "a frame of 40 MB": row(PD + "df = pd.DataFrame(np.arange(5_000_000.0).reshape(500_000, 10))", "df.iloc[3, 3] = -1", check="assert df.iloc[3, 3] == -1 and df.iloc[-1, -1] == 4_999_999 and df.shape == (500_000, 10)"),
+    "a frame of 1 GB": row(PD + "df = pd.DataFrame(np.zeros((125_000, 1_000)))\ndf.iloc[3, 3] = -1", check="assert df.iloc[3, 3] == -1 and df.iloc[-1, -1] == 0 and df.shape == (125_000, 1_000)"),
     "text and bytes of 10 MB": row("s, b = 'ä' * 5_000_000, b'x' * 10_000_000", "s += 'b'", check="assert len(s) == 5_000_001 and s[-1] == 'b' and len(b) == 10_000_000"),
     "one text 100,000 times": row("s = 'x' * 1_000\nx = [s] * 100_000", "x.append('y')", check="assert len(x) == 100_001 and x[0] is x[99_999]"),
 }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.rows import Seeds, restored
@@ -88,6 +90,27 @@ def test_hash_seeds(seeds: Seeds) -> None:
 
 
 CELL = "%%resumable a\nx = {'a', 'b'}\ny = sorted(x)  # once\n"
+
+
+def test_declared_file_that_was_only_touched(seeds: Seeds) -> None:
+    path = seeds.folder / "in.txt"
+    path.write_text("a")
+    step = "%%resumable a --files in.txt\ny = open('in.txt').read()"
+    seeds()(step)
+    os.utime(path, ns=(10**18, 10**18))
+    assert restored(seeds()(step))
+
+
+def test_upstream_with_the_same_result_stops_the_change_from_spreading(seeds: Seeds) -> None:
+    """Of a chain of steps only the one that was edited runs, also where its result is restored by none of them."""
+    first, *later = (f"%%resumable s{k}\nx{k + 1} = [*x{k}, {k}]" for k in range(4))
+    seeds()("x0 = ['start']", first, *later)
+    kernel = seeds()
+    kernel("x0 = ['start']")
+    edited = first.replace("[*x0, 0]", "list(x0) + [0]")
+    assert kernel(edited).messages == ["● s0: runs again: its source changed"]
+    assert all(restored(kernel(step)) for step in later)
+    assert kernel("x4").value == "['start', 0, 1, 2, 3]"
 
 
 def test_formatting_of_the_cell_itself(seeds: Seeds) -> None:
