@@ -45,7 +45,7 @@ def _of_library(name: str, value: object, body: Body | None) -> str:
     """What a library has one of (``os.environ``, ``sys.modules``): a copy would be nobody's."""
     asked = [(each.module, each.names) for each in body.imports if each.names and not each.level] if body else []
     for module, names in [*asked, (type(value).__module__, ())]:
-        members = vars(sys.modules.get(module, types))
+        members = getattr(sys.modules.get(module), "__dict__", {})
         if module in ("builtins", "__main__") or user_module(module):
             continue
         for attribute in (name, *names) if names else members:

@@ -1,4 +1,4 @@
-"""Names inside texts that are taken for code: ``frame.query("age > @limit")``, ``pd.eval("x + y")``."""
+"""Names in texts that are taken for code: ``frame.query("a > @limit")``, ``polars.sql("select * from frame")``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-METHODS: Final = frozenset({"query", "eval", "exec"})
+METHODS: Final = frozenset({"query", "eval", "exec", "sql", "execute"})
+_OFTEN_NOT: Final = frozenset({"execute"})
+"""Of DuckDB, whose SQL finds frames by name, and of many that know no variables: an unknown text is taken for theirs."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _PARAMETERS: Final = frozenset({"expr", "source"})
 """What the text is called where it is given by name."""
@@ -26,7 +28,7 @@ def in_call(node: ast.Call) -> Words:
     given = [*node.args[:1], *(each.value for each in node.keywords if each.arg in _PARAMETERS or each.arg is None)]
     parts = [part for argument in given for part in ast.walk(argument) if isinstance(part, ast.expr)]
     if not all(isinstance(part, ast.Constant | ast.BinOp | ast.JoinedStr) for part in parts):
-        return None
+        return frozenset() if node.func.attr in _OFTEN_NOT else None
     texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
     return frozenset(word for text in texts for word in _WORD.findall(text))
 
@@ -43,5 +45,5 @@ def in_code(steps: Sequence[dis.Instruction], k: int) -> Words:
         return frozenset()
     text = given[0].argval if given[0].opname == "LOAD_CONST" else None
     if text is None or any(each.opname in _COMPOSED for each in given):
-        return None
+        return frozenset() if found.argval in _OFTEN_NOT else None
     return frozenset(_WORD.findall(text)) if isinstance(text, str) else frozenset()
