@@ -144,3 +144,18 @@ class StoppedTask(asyncio.CancelledError):
 
     def _render_traceback_(self) -> list[str]:
         return [f"Stopped: {self}"]
+
+
+def chain(error: BaseException) -> set[int]:
+    """``id()`` of an exception and of everything that it was raised from, also in groups."""
+    seen: dict[int, BaseException] = {}
+    todo = [error]
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        todo.extend(e for e in (each.__cause__, each.__context__) if e is not None)
+        if isinstance(each, BaseExceptionGroup):
+            todo.extend(each.exceptions)
+    return set(seen)

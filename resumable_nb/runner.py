@@ -14,7 +14,7 @@ import msgspec
 from resumable_nb import divergence, output, plan
 from resumable_nb.configured import PART, Configured
 from resumable_nb.control import Control
-from resumable_nb.errors import ResumableError, Stopped, StoppedTask
+from resumable_nb.errors import ResumableError, Stopped, StoppedTask, chain
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import Lookup, describe, step_key
 from resumable_nb.journal import Journal
@@ -305,7 +305,7 @@ class Runner:
             error=text[:500],
         )
         self._journal.fail_step(
-            record, [execution.scope.failures[i] for i in _chain(error) & execution.scope.failures.keys()]
+            record, [execution.scope.failures[i] for i in chain(error) & execution.scope.failures.keys()]
         )
         self._bus.emit("step.failed", record.id, error=record.error)
         # An interrupt, or a question that somebody has to answer first, is no failure for good.
@@ -386,18 +386,3 @@ def _replay(before: Before, space: Namespace, names: Collection[str]) -> str:
 def missing_files(spec: StepSpec) -> list[str]:
     """Artefacts of ``--makes`` that are not there."""
     return [path for path in spec.options.makes if not (spec.base / path).exists()]
-
-
-def _chain(error: BaseException) -> set[int]:
-    """``id()`` of an exception and of everything that it was raised from, also in groups."""
-    seen: dict[int, BaseException] = {}
-    todo = [error]
-    while todo:
-        each = todo.pop()
-        if id(each) in seen:
-            continue
-        seen[id(each)] = each
-        todo.extend(e for e in (each.__cause__, each.__context__) if e is not None)
-        if isinstance(each, BaseExceptionGroup):
-            todo.extend(each.exceptions)
-    return set(seen)

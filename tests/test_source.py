@@ -194,7 +194,9 @@ def test_bare_names_are_used_other_than_by_attribute() -> None:
 @pytest.mark.parametrize(
     "text",
     ["globals()['x']", "eval(s)", "exec(s)", "locals()", "vars()", "dir()", "get_ipython().user_ns['x']",
-     "def f(): return eval(s)", "x.query(q)", "x.query(f'a > {n}')", "x.eval(expr=q)", "x.sql('a' + q)", "import builtins\nbuiltins.exec('')", "from builtins import eval as e", "import __main__", "sys._getframe().f_globals", "f.__globals__",
+     "def f(): return eval(s)", "x.query(q)", "x.query(f'a > {n}')", "x.eval(expr=q)", "x.sql('a' + q)",
+     "import builtins\nbuiltins.exec('')", "from builtins import eval as e", "import __main__",
+     "sys._getframe().f_globals", "f.__globals__",
      "get_ipython().run_line_magic('whos', '')", "get_ipython().run_line_magic('run', 'a.py')"],
 )  # fmt: skip
 def test_dynamic_code_may_touch_every_name(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 METHODS: Final = frozenset({"query", "eval", "exec", "sql", "execute"})
 _OFTEN_NOT: Final = frozenset({"execute"})
-"""Of DuckDB, whose SQL finds frames by name, and of many that know no variables: an unknown text is taken for theirs."""
+"""DuckDB's finds frames by name, those of most others know no variables: an unknown text is taken for theirs."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _PARAMETERS: Final = frozenset({"expr", "source"})
 """What the text is called where it is given by name."""
