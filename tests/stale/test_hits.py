@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -58,7 +59,27 @@ VALUES: dict[str, Change] = {
     "values restored from another step": change("%%resumable up\nimport numpy as np\nx = {'a': np.arange(20_000.0), 'b': np.arange(20_000, dtype='>f8'), 'r': np.zeros(3, '>i4,<f8'), 's': {'p', 'q'}, 'f': lambda n: n}", use="x['f'](1)"),
 }  # fmt: skip
 
-TABLE = {f"{kind}: {name}": case for kind, table in (("code", CODE), ("value", VALUES)) for name, case in table.items()}
+LIBRARIES: dict[str, Change] = {
+    "polars frame in other chunks": change("import polars as pl\nx = pl.DataFrame({'a': [1, 2]})", "import polars as pl\nx = pl.concat([pl.DataFrame({'a': [1]}), pl.DataFrame({'a': [2]})], rechunk=False)", use="x.height"),
+    "lazy frame made again": change("import polars as pl\nx = pl.LazyFrame({'a': [1, 2]}).filter(pl.col('a') > 0)", use="x.collect().height"),
+    "xarray in another memory order": change(NP + "import xarray as xr\nx = xr.DataArray(np.arange(6).reshape(2, 3))", NP + "import xarray as xr\nx = xr.DataArray(np.asfortranarray(np.arange(6).reshape(2, 3)))", use="int(x.sum())"),
+    "sparse matrix made again": change("import scipy.sparse as sp\nx = sp.csr_array([[0, 1]])", use="int(x.sum())"),
+    "model fitted again": change(NP + "from sklearn.linear_model import LinearRegression as L\nx = L().fit(np.array([[0.0], [1.0]]), [0, 1])", use="round(x.coef_[0])"),
+    "pydantic model made again": change("from pydantic import BaseModel\nclass P(BaseModel):\n    a: int = 1\nx = P(a=1)", "from pydantic import BaseModel\nclass P(BaseModel):\n    # a comment\n    a: int = 1\nx = P()", use="x.a"),
+}  # fmt: skip
+
+TORCH: dict[str, Change] = {
+    "tensor with other strides": change("import torch\nx = torch.arange(6.0).reshape(2, 3)", "import torch\nx = torch.arange(6.0).reshape(2, 3).T.contiguous().T", use="x.sum().item()"),
+    "part of a larger tensor": change("import torch\nx = torch.arange(3.0)", "import torch\nx = torch.arange(9.0)[:3]", use="x.sum().item()"),
+    "module made again": change("import torch\ntorch.manual_seed(0)\nx = torch.nn.Linear(2, 2)", use="len(x.state_dict())"),
+}  # fmt: skip
+
+TABLE = {
+    f"{kind}: {name}": case
+    for kind, table in (("code", CODE), ("value", VALUES), ("library", LIBRARIES), ("torch", TORCH))
+    if kind != "torch" or sys.version_info[:2] == (3, 11)  # the one for which ``libraries`` has torch
+    for name, case in table.items()
+}
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.rows import Seeds
@@ -134,6 +136,25 @@ VALUES: dict[str, Change] = {
     "range": change("x = range(3)", "x = range(0, 3, 2)", use="x"),
 }  # fmt: skip
 
+LIBRARIES: dict[str, Change] = {
+    "polars frame's cell": change("import polars as pl\nx = pl.DataFrame({'a': [1]})", "import polars as pl\nx = pl.DataFrame({'a': [2]})", use="x.item()", gives="2"),
+    "polars frame's dtype": change("import polars as pl\nx = pl.DataFrame({'a': [1]})", "import polars as pl\nx = pl.DataFrame({'a': [1]}, {'a': pl.Int8})", use="x.height"),
+    "lazy frame's plan": change("import polars as pl\nx = pl.LazyFrame({'a': [1, 2]}).filter(pl.col('a') > 0)", "import polars as pl\nx = pl.LazyFrame({'a': [1, 2]}).filter(pl.col('a') > 1)", use="x.collect().height", gives="1"),
+    "xarray's coordinate": change("import xarray as xr\nx = xr.DataArray([1], dims='t', coords={'t': [1]})", "import xarray as xr\nx = xr.DataArray([1], dims='t', coords={'t': [2]})", use="int(x.t[0])", gives="2"),
+    "sparse matrix' element": change("import scipy.sparse as sp\nx = sp.csr_array([[0, 1]])", "import scipy.sparse as sp\nx = sp.csr_array([[0, 2]])", use="int(x.sum())", gives="2"),
+    "model's data": change(NP + "from sklearn.linear_model import LinearRegression as L\nx = L().fit(np.array([[0.0], [1.0]]), [0, 1])", NP + "from sklearn.linear_model import LinearRegression as L\nx = L().fit(np.array([[0.0], [1.0]]), [0, 2])", use="round(x.coef_[0])", gives="2"),
+    "model's parameter": change("from sklearn.linear_model import Ridge\nx = Ridge(1)", "from sklearn.linear_model import Ridge\nx = Ridge(2)", use="x.alpha", gives="2"),
+    "pydantic field": change("from pydantic import BaseModel\nclass P(BaseModel):\n    a: int\nx = P(a=1)", "from pydantic import BaseModel\nclass P(BaseModel):\n    a: int\nx = P(a=2)", use="x.a", gives="2"),
+    "pydantic validator": change("from pydantic import BaseModel, field_validator\nclass P(BaseModel):\n    a: int\n    @field_validator('a')\n    @classmethod\n    def check(cls, v): return v", "from pydantic import BaseModel, field_validator\nclass P(BaseModel):\n    a: int\n    @field_validator('a')\n    @classmethod\n    def check(cls, v): return v + 1", use="P(a=1).a", why="function P changed", gives="2"),
+}  # fmt: skip
+
+TORCH: dict[str, Change] = {
+    "tensor's element": change("import torch\nx = torch.zeros(3)", "import torch\nx = torch.zeros(3); x[1] = 1", use="x.sum().item()", gives="1.0"),
+    "tensor's dtype": change("import torch\nx = torch.zeros(3)", "import torch\nx = torch.zeros(3, dtype=torch.bfloat16)", use="x.dtype"),
+    "tensor that wants a gradient": change("import torch\nx = torch.zeros(3)", "import torch\nx = torch.zeros(3, requires_grad=True)", use="x.requires_grad", gives="True"),
+    "module's weight": change("import torch\nx = torch.nn.Linear(1, 1); torch.nn.init.constant_(x.weight, 1)", "import torch\nx = torch.nn.Linear(1, 1); torch.nn.init.constant_(x.weight, 2)", use="x.weight.item()", gives="2.0"),
+}  # fmt: skip
+
 FILES: dict[str, Change] = {
     "content": change("", use="open('in.txt').read()", options="--files in.txt", why="file in.txt changed", gives="'b'", files={"in.txt": "a"}, new_files={"in.txt": "b"}),
     "a file of a folder": change("", use="len(open('data/b.txt').read())", options="--files data", why="file data changed", gives="2", files={"data/a.txt": "a", "data/b.txt": "b"}, new_files={"data/b.txt": "bb"}),
@@ -159,7 +180,14 @@ ALONE: dict[str, Change] = {
 
 TABLE = {
     f"{kind}: {name}": case
-    for kind, table in (("code", CODE), ("value", VALUES), ("origin", ORIGINS))
+    for kind, table in (
+        ("code", CODE),
+        ("value", VALUES),
+        ("origin", ORIGINS),
+        ("library", LIBRARIES),
+        ("torch", TORCH),
+    )
+    if kind != "torch" or sys.version_info[:2] == (3, 11)  # the one for which ``libraries`` has torch
     for name, case in table.items()
 }
 
