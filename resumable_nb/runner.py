@@ -213,6 +213,7 @@ class Runner:
         """Bring back what these steps left, one after another, lazily. Returns the names that are bound then."""
         names: set[str] = set()
         for record in records:
+            self._configured.restore(record)
             restored = self._snapshots.restore(space, record.manifest)
             names = (names | {*restored.names}) - {*restored.deleted}
             self._made(space, {*record.saved_names, *record.unsaved}, record.key)
