@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import textwrap
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -20,7 +19,7 @@ from resumable_nb.runner import Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.tools import resolve_call
 from resumable_nb.why import Now, Why
-from resumable_nb.wording import clock_time, duration, plural
+from resumable_nb.wording import clock_time, duration, plain, plural
 
 if TYPE_CHECKING:
     from resumable_nb.history import DataFrame
@@ -247,25 +246,32 @@ class Task:
         calls = self._parts.journal.calls()
         doubtful = [call for call in calls if self.in_doubt(call)]
         done = sum(call.status == "done" for call in calls)
-        lines = [f"task {self.name}: {self.status}, {plural(len(steps), 'step')}, {plural(done, 'tool call')} done"]
+        lines = [
+            f"task {plain(self.name)}: {self.status}, {plural(len(steps), 'step')}, {plural(done, 'tool call')} done"
+        ]
         width = max((len(record.id) for record in steps), default=0)
         lines += [
             f"  {record.id:<{width}}  {record.status:<7}  {clock_time(record.started_at)}  "
-            f"{duration(record.duration_s):>9}  {textwrap.shorten(record.error or record.why, 80, placeholder=' …')}"
+            f"{duration(record.duration_s):>9}  {plain(record.error or record.why, 80)}"
             for record in steps
         ]
         lines += [
-            f"  in doubt: {call.tool} {call.id}: %resumable resolve {call.id} not-happened|happened [JSON]"
+            f"  in doubt: {plain(call.tool, 80)} {call.id}: %resumable resolve {call.id} not-happened|happened [JSON]"
             for call in doubtful
         ]
         return "\n".join(lines)
+
+    def _since(self) -> str:
+        """Of a pause or stop: by whom, and when."""
+        last = self._parts.control.pauses()[-1:] if self.status in ("paused", "stopped") else []
+        return "".join(f" by {plain(each.by, 80)} at {clock_time(each.began_at or each.asked_at)}" for each in last)
 
     def __repr__(self) -> str:
         try:
             status: str = self.status
         except ResumableError as error:
             status = type(error).__name__
-        return f"<Task {self.name} {status}>"
+        return f"<Task {plain(self.name, 80)} {status}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"

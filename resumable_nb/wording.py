@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import time
+from typing import Final
+
+_UNSEEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
+)
+"""Characters that move the cursor, colour, turn the writing direction, or take no room."""
+
+
+def plain(text: str, limit: int = 300) -> str:
+    """One line of text that looks like what it is: at most ``limit`` characters of it, what is unseen as an escape."""
+    if len(text) > limit:
+        text = f"{text[: limit - 1]}…"
+    return _UNSEEN.sub(_escape, " ".join(re.split(r"[ \t\r\n]+", text)))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def clock_time(at: float) -> str:

@@ -53,6 +53,7 @@ print("four")
     (kind, message), *rest = second.items
     assert kind == "message"
     assert message["text/plain"].startswith("✓ a: restored ")
+    assert message["text/plain"].endswith(" saved; why? %resumable why a")
     assert rest == first.items
     assert kernel("_, Out[3], _3").value == "({'five': 5}, {'five': 5}, {'five': 5})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import shlex
 import sys
 import threading
 from collections.abc import Callable
@@ -226,7 +227,8 @@ class Hooks:
             case plan.Skip(record):
                 self.say(
                     f"✓ {spec.name}: restored {plural(len(record.saved_names), 'variable')} from "
-                    f"{clock_time(record.ended_at or record.started_at)}, {duration(record.duration_s)} saved"
+                    f"{clock_time(record.ended_at or record.started_at)}, {duration(record.duration_s)} saved; "
+                    f"why? %resumable why {shlex.quote(spec.id)}"
                 )
             case plan.Continue(why=why):
                 calls = session.current().journal.calls(spec.id)

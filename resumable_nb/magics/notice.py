@@ -5,16 +5,19 @@ from __future__ import annotations
 import html
 import time
 import uuid
-from typing import Any
+from typing import Any, Final
 
 from resumable_nb import session
 from resumable_nb.events import Event
 from resumable_nb.output import Recorder
-from resumable_nb.wording import clock_time, duration
+from resumable_nb.wording import clock_time, duration, plain
+
+LINE_CHARS: Final = 600
 
 
 def say(shell: Any, text: str, display_id: str = "", *, update: bool = False) -> None:
-    """Show one line that is ours, and is not recorded as the cell's output."""
+    """Show one line that is ours, and is not recorded as the cell's output. What it quotes can do nothing."""
+    text = plain(text, LINE_CHARS)
     with Recorder.paused():
         shell.display_pub.publish(
             {"text/plain": text, "text/html": f'<small style="opacity:.75">{html.escape(text)}</small>'},

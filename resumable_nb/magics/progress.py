@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import sys
 import threading
 import time
 import uuid
@@ -10,22 +11,28 @@ from collections.abc import Callable
 from typing import Any
 
 from resumable_nb.events import Event
-from resumable_nb.wording import duration
+from resumable_nb.output import Recorder
+from resumable_nb.wording import duration, plain
 
-INTERVAL_S = 0.25
+KERNEL_S = 0.25
+TERMINAL_S = 0.1
+LOG_S = 30.0
+LABEL_CHARS = 60
 BAR = 24
 
 
 class Progress:
-    """Listens to loops and shows how far they are: at most four times a second, and at their end.
+    """Listens to loops and shows how far they are, and how they ended.
 
-    A terminal cannot change a line that it has shown, so there a loop is shown once, when it has ended.
+    In a kernel one display is updated, at most four times a second; on a terminal one line is written over, at most ten
+    times; a file gets a line each half minute.
     """
 
     def __init__(self, shell: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._shell = shell
         self._clock = clock
         self._shown: dict[tuple[str, str], tuple[str, float]] = {}
+        self._drawn = False
 
     def __call__(self, event: Event) -> None:
         if event.kind != "track.turn" or threading.current_thread() is not threading.main_thread():
@@ -33,20 +40,33 @@ class Progress:
         facts = event.facts
         loop, ended = (event.step, facts["loop"]), facts["ended"]
         live = getattr(self._shell, "kernel", None) is not None
+        terminal = not live and sys.stdout.isatty()
         display_id, at_s = self._shown.get(loop, ("", self._clock()))
-        if not ended and (not live or self._clock() - at_s < INTERVAL_S):
+        interval_s = KERNEL_S if live else TERMINAL_S if terminal else LOG_S
+        if not ended and self._clock() - at_s < interval_s:
             self._shown.setdefault(loop, (display_id, at_s))
             return
-        first = not display_id
-        display_id = display_id or uuid.uuid4().hex
+        if terminal:
+            self._draw("" if ended else text(facts))
+        if ended or not terminal:
+            update = live and bool(display_id)
+            display_id = display_id or uuid.uuid4().hex
+            self._shell.display_pub.publish(
+                {"text/plain": text(facts), "text/html": rich(facts)},
+                transient={"display_id": display_id},
+                update=update,
+            )
         self._shown[loop] = (display_id, self._clock())
-        self._shell.display_pub.publish(
-            {"text/plain": text(facts), "text/html": rich(facts)},
-            transient={"display_id": display_id},
-            update=not first,
-        )
         if ended:
             del self._shown[loop]
+
+    def _draw(self, line: str) -> None:
+        """Write over the terminal's line; past any recorder, whose record would hold each of them."""
+        if line or self._drawn:
+            with Recorder.paused():
+                sys.stdout.write(f"\r{line}\x1b[K")
+                sys.stdout.flush()
+        self._drawn = bool(line)
 
 
 def counts(facts: dict[str, Any]) -> str:
@@ -62,7 +82,7 @@ def counts(facts: dict[str, Any]) -> str:
 
 
 def text(facts: dict[str, Any]) -> str:
-    label, total = facts["label"] or "loop", facts["total"]
+    label, total = plain(facts["label"] or "loop", LABEL_CHARS), facts["total"]
     bar = ""
     if total:
         full = round(BAR * min(1.0, facts["done"] / total))
@@ -71,6 +91,6 @@ def text(facts: dict[str, Any]) -> str:
 
 
 def rich(facts: dict[str, Any]) -> str:
-    label = html.escape(str(facts["label"] or "loop"))
+    label = html.escape(plain(facts["label"] or "loop", LABEL_CHARS))
     limits = f' max="{facts["total"]}" value="{facts["done"]}"' if facts["total"] else ""
     return f'<label>{label} <progress{limits} style="vertical-align:middle"></progress> {counts(facts)}</label>'

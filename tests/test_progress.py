@@ -1,0 +1,57 @@
+"""Progress of loops where nothing can be updated, and where a line can be written over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from resumable_nb.events import Event
+from resumable_nb.magics.progress import Progress
+
+
+class Shell:
+    """One without a kernel; keeps what is displayed."""
+
+    def __init__(self) -> None:
+        self.display_pub = self
+        self.shown: list[str] = []
+
+    def publish(self, data: dict[str, str], *, transient: dict[str, str], update: bool) -> None:
+        assert not update
+        self.shown.append(data["text/plain"])
+
+
+def turns(progress: Progress, count: int, label: str = "pages") -> None:
+    facts: dict[str, Any] = {"loop": "p", "label": label, "total": count, "resumed_at": 0, "elapsed_s": 1.0}
+    for done in range(count + 1):
+        progress(Event(kind="track.turn", step="a", facts={**facts, "done": done, "ended": False}))
+    progress(Event(kind="track.turn", step="a", facts={**facts, "done": count, "ended": True}))
+
+
+def test_a_terminal_line_is_written_over_at_most_ten_times_a_second(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    clock = iter(n / 200 for n in range(10_000))  # two looks at the clock a turn, at least
+    shell = Shell()
+    turns(Progress(shell, lambda: next(clock)), 100)
+    drawn = capsys.readouterr().out.split("\r")[1:]
+    assert 5 <= len(drawn) <= 30
+    assert drawn[-1] == "\x1b[K"
+    assert len(shell.shown) == 1
+
+
+def test_a_log_gets_a_line_each_half_minute_and_no_carriage_return(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter(range(10_000))
+    shell = Shell()
+    turns(Progress(shell, lambda: float(next(clock))), 100)
+    assert capsys.readouterr().out == ""
+    assert 3 <= len(shell.shown) <= 10
+
+
+def test_a_label_is_shown_as_text() -> None:
+    shell = Shell()
+    turns(Progress(shell), 1, "\x1b[2J" + "x" * 1_000_000)
+    assert shell.shown[0].startswith("\\x1b[2Jxxx")
+    assert len(shell.shown[0]) < 200

@@ -1,0 +1,28 @@
+"""What is shown can do nothing: it is text, on one line, and not long."""
+
+from __future__ import annotations
+
+import pytest
+
+from resumable_nb.wording import plain
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("charge", "charge"),
+        ("größer → 中文", "größer → 中文"),
+        ("a\nb\r\n\tc", "a b c"),
+        ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+        ("invoice\u202efdp.exe", "invoice\\u202efdp.exe"),
+        ("pay\u200bpal", "pay\\u200bpal"),
+        ("lone \ud800", "lone \\ud800"),
+        ("<b>bold</b>", "<b>bold</b>"),
+    ],
+)
+def test_what_is_unseen_is_escaped(text: str, shown: str) -> None:
+    assert plain(text) == shown
+
+
+def test_a_long_text_is_cut() -> None:
+    assert plain("x" * 10_000_000, 10) == "x" * 9 + "…"
