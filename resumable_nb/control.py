@@ -118,7 +118,7 @@ class Control:
 
     def checkpoint(self, where: str = "") -> None:
         """A safe point, in the middle of nothing. Waits while paused; raises ``Stopped``."""
-        if (self._wanted == "run" and not self._polls) or inside_a_tool():
+        if not self._due() or inside_a_tool():
             return
         self._poll()
         if self._wanted == "pause":
@@ -131,7 +131,7 @@ class Control:
 
     async def checkpoint_async(self, where: str = "") -> None:
         """The same in a coroutine: other tasks run on until their own safe points."""
-        if (self._wanted == "run" and not self._polls) or inside_a_tool():
+        if not self._due() or inside_a_tool():
             return
         self._poll()
         if self._wanted == "pause":
@@ -141,6 +141,10 @@ class Control:
                     self._poll()
         if self._wanted == "stop":
             self._raise(where)
+
+    def _due(self) -> bool:
+        """Whether there is anything to do at a safe point: asked a million times for each yes."""
+        return self._wanted != "run" or (bool(self._polls) and self._monotonic() - self._polled_s >= POLL_S)
 
     def wait(self, seconds: float, where: str = "") -> None:
         """Sleep, with safe points all along."""
