@@ -17,12 +17,14 @@ from resumable_nb.errors import (
     ValueUnavailable,
 )
 from resumable_nb.magics import load_ipython_extension, unload_ipython_extension
+from resumable_nb.mutation import MutationWarning
 from resumable_nb.session import task
 from resumable_nb.tools import CollapseWarning, Happened, NotHappened, tool
 from resumable_nb.track import track
 
 __all__ = [
     "BadArgument", "CollapseWarning", "Corrupt", "Diverged", "DivergenceWarning", "Happened", "InDoubt", "LeaseLost",
-    "NotHappened", "NotSaved", "ResumableError", "Stopped", "StoreUnavailable", "TaskBusy", "UsageError",
-    "ValueUnavailable", "load_ipython_extension", "step", "task", "tool", "track", "unload_ipython_extension",
+    "MutationWarning", "NotHappened", "NotSaved", "ResumableError", "Stopped", "StoreUnavailable", "TaskBusy",
+    "UsageError", "ValueUnavailable", "load_ipython_extension", "step", "task", "tool", "track",
+    "unload_ipython_extension",
 ]  # fmt: skip

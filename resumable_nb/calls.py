@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 import msgspec
 
-from resumable_nb import divergence, doubt, plan, result, scope
+from resumable_nb import divergence, doubt, mutation, plan, result, scope
 from resumable_nb.claim import Claim
 from resumable_nb.desk import Desk
-from resumable_nb.drive import Course, Flight, Key, Outcome, Raised, Returned, Wait, inside_a_tool
+from resumable_nb.drive import Course, Flight, Key, Outcome, Raised, Returned, Wait, at_work, inside_a_tool
 from resumable_nb.effect import Effect
 from resumable_nb.errors import UsageError
+from resumable_nb.frame import user_level
 from resumable_nb.journal import Journal
-from resumable_nb.model import MISSING, CallRecord, Missing
+from resumable_nb.model import MISSING, CallRecord, Missing, place
 from resumable_nb.namesake import refuse_namesakes
 from resumable_nb.tooldef import Tool
 
@@ -69,6 +69,11 @@ def resolve_call(journal: Journal, call: str, happened: bool, value: Any = None)
     record = journal.find_call(call)
     if in_flight(record):
         raise UsageError(f"call {record.id} of {record.tool} is executing now: it is not in doubt")
+    if not happened and at_work((record.identity, record.k)):
+        raise UsageError(
+            f"call {record.id} of {record.tool} was given up after its time-out, and is still at work in a thread of "
+            "this kernel: it may happen yet; wait for its end, which settles it, or restart the kernel"
+        )
     open_to_users = record.status == "intent" or record.resolved == "user"
     # What a failed undo was to do can be done by hand.
     open_to_users |= happened and bool(record.unavailable or (record.undoes and record.status == "failed"))
@@ -100,7 +105,7 @@ class _Call:
         self.claim = Claim(tool, self.scope, args, kwargs, incarnation=desk.incarnation, key=desk.key, undoes=undoes)
         self.effect = Effect(tool, desk, self.scope, self.claim)
         self.key = self.effect.key
-        self.scope.claimed.add(self.claim.id)
+        self.scope.claimed.add(place(*self.key))
 
     def record(self) -> CallRecord | Missing:
         record = self.journal.call(*self.key)
@@ -109,7 +114,7 @@ class _Call:
             self.scope.claimed.add(self.claim.id)
             return MISSING
         if record is not MISSING:
-            self.scope.claimed.add(record.id)
+            self.scope.claimed.add(place(record.identity, record.k))
         return record
 
     def answer(self) -> Course:
@@ -118,7 +123,7 @@ class _Call:
         self.journal.own()
         record = self.record()
         if record is MISSING:
-            record = divergence.judge(self.journal, self.scope, self.tool, self.claim, _user_level)
+            record = divergence.judge(self.journal, self.scope, self.tool, self.claim)
         decision = plan.decide_call(
             record,
             repeatable=self.tool.repeatable,
@@ -134,6 +139,10 @@ class _Call:
                 return self.effect.failed(record, Raised(result.error_of(self.journal, record)))
             case plan.Call(record):
                 return (yield from self.effect.make(record))
+            case plan.Reconcile(record) | plan.Ask(record) if at_work(self.key):
+                self.effect.emit("call.in_doubt")
+                why = f"{record.doubt or 'it was given up'}, and it is still at work in a thread"
+                raise doubt.in_doubt(self.journal, record, why)
             case plan.Reconcile(record):
                 return (yield from self.effect.reconcile(record))
             case plan.Ask(record):
@@ -170,6 +179,8 @@ class _Call:
             self._collapse()
         else:
             self.effect.emit("call.replayed")
+        if record.changed:
+            mutation.warn_of_answer(self.tool.name, self.claim.text, record.changed)
         return Returned(result.value_of(self.journal, record))
 
     def _collapse(self) -> None:
@@ -180,14 +191,5 @@ class _Call:
                 f"{self.claim.text} was called before in this step with the same arguments, and answers with that "
                 "call's result; where each call should count by itself, use @tool(each_call=True)",
                 CollapseWarning,
-                stacklevel=_user_level(),
+                stacklevel=user_level(),
             )
-
-
-def _user_level() -> int:
-    """How far up the nearest frame outside this package is, as ``stacklevel`` of our caller."""
-    package = __name__.partition(".")[0]
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        level, frame = level + 1, frame.f_back
-    return level

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from resumable_nb import undo
-from resumable_nb.drive import Key
 from resumable_nb.errors import BadArgument, NoContent
 from resumable_nb.fingerprint import argument_marks, call_identity
 from resumable_nb.model import CallRecord, digest
@@ -15,11 +14,7 @@ from resumable_nb.preview import HIDDEN, preview, secrets_in
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
 
-
-def call_id(key: Key) -> str:
-    """What people know the call by."""
-    identity, k = key
-    return digest(f"{identity}@{k}".encode())[:12]
+_CONSTANT: Final = (str, bytes, int, float, complex, bool, type(None))
 
 
 class Claim:
@@ -44,7 +39,9 @@ class Claim:
         self.undoes = undoes
         given = dict(kwargs)
         self._given_key = given.pop(IDEMPOTENCY_KEY, None) if tool.keyed else None
+        self.given = tool.bind(args, given)
         self.bound = tool.bind(args, given)
+        self.bound.apply_defaults()
         self._flat = tool.flat(self.bound)
         if scope.undoing:  # what a function calls on the way to undo something is not what was called before
             incarnation = f"{incarnation} {scope.undoing}"
@@ -108,12 +105,20 @@ class Claim:
     @functools.cached_property
     def marks(self) -> dict[str, str]:
         """Digests of the arguments that identify the call, as they were when this was first asked."""
-        return self.marks_now()
+        return self._marks()
 
-    def marks_now(self) -> dict[str, str]:
-        """The same of the arguments as they are. A ``key=`` function says more than the arguments do: then none."""
+    def changed(self) -> tuple[str, ...]:
+        """Names of the identifying arguments that are not what they were."""
+        return tuple(name for name, mark in self._marks(mutable=True).items() if mark != self.marks[name])
+
+    def _marks(self, *, mutable: bool = False) -> dict[str, str]:
+        """Of those that can change only, where ``mutable``. None with a ``key=`` function: arguments say too much."""
         tool = self._tool
-        return {} if tool.key is not None else argument_marks(tool.identifying(self._flat), self._secret_key)
+        if tool.key is not None:
+            return {}
+        counted = tool.identifying(self._flat)
+        chosen = {name: value for name, value in counted.items() if not mutable or not isinstance(value, _CONSTANT)}
+        return argument_marks(chosen, self._secret_key)
 
     @functools.cached_property
     def secrets(self) -> frozenset[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Callable
 
 from resumable_nb.claim import Claim
 from resumable_nb.doubt import spelled
 from resumable_nb.drive import inside_a_tool
 from resumable_nb.errors import Diverged
+from resumable_nb.frame import user_level
 from resumable_nb.journal import Journal
-from resumable_nb.model import MISSING, CallRecord, Missing
+from resumable_nb.model import MISSING, CallRecord, Missing, place
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import Tool
 
@@ -23,9 +23,7 @@ class DivergenceWarning(UserWarning):
     """A step that went on unchanged has asked for other calls than the recorded ones."""
 
 
-def judge(
-    journal: Journal, scope: StepScope, tool: Tool, claim: Claim, user_level: Callable[[], int]
-) -> CallRecord | Missing:
+def judge(journal: Journal, scope: StepScope, tool: Tool, claim: Claim) -> CallRecord | Missing:
     """Judge a call that was never made, before it is made.
 
     Returns the recorded call that it is, where only what identifies the tool's calls (``ignore=``, ``key=``) was
@@ -35,14 +33,12 @@ def judge(
     if not scope.id or not scope.continuing:
         return MISSING
     left = [
-        record
-        for record in _unclaimed(journal, scope)
-        if record.tool == tool.name and record.version == tool.version and record.status != "failed"
+        record for record in _unclaimed(journal, scope) if record.tool == tool.name and record.version == tool.version
     ]
     for record in left:
         if record.rule != tool.rule and record.marks and tool.identifying(record.marks) == claim.marks:
             journal.adopt(record, claim.identity, claim.k)
-            scope.claimed.add(record.id)
+            scope.claimed.add(place(record.identity, record.k))
             return record
     if inside_a_tool() or not scope.strand.is_here():
         return MISSING
@@ -66,10 +62,7 @@ def report(journal: Journal, scope: StepScope) -> None:
     left = [
         record
         for record in _unclaimed(journal, scope)
-        if record.n >= scope.first_call
-        and record.status != "failed"
-        and not record.repeatable
-        and record.inside not in scope.claimed
+        if record.n >= scope.first_call and not record.repeatable and record.inside not in scope.claimed
     ]
     if not left:
         return
@@ -85,11 +78,18 @@ def report(journal: Journal, scope: StepScope) -> None:
 
 
 def _unclaimed(journal: Journal, scope: StepScope) -> list[CallRecord]:
-    """Recorded calls of the step that this execution has not asked for, and should."""
+    """Recorded effects of the step that this execution has not asked for, and should."""
     with scope.lock:
         records = _asked_for(journal.calls(scope.id)) if scope.unclaimed is None else scope.unclaimed
         claimed, excused = scope.claimed, scope.excused
-        scope.unclaimed = [each for each in records if each.id not in claimed and each.n >= excused]
+        scope.unclaimed = [
+            each
+            for each in records
+            if place(each.identity, each.k) not in claimed
+            and each.n >= excused
+            and each.status != "failed"
+            and not (each.compensated or each.undoes)
+        ]
         return scope.unclaimed
 
 

@@ -59,6 +59,8 @@ class Invoke:
     key: Key
     text: str
     timeout_s: float | None = None
+    late: Callable[[Outcome], None] = lambda _: None
+    """Told the outcome of a function in a thread that nobody waited for any more; in that thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,16 @@ def inside_a_tool() -> Key | None:
     """The call whose function is being executed here, the innermost one."""
     making = _making.get()
     return making[-1] if making else None
+
+
+_at_work: Final[dict[Key, int]] = {}
+"""Calls whose function a thread of its own is executing, and how many of them; perhaps nobody waits any more."""
+_counting: Final = threading.Lock()
+
+
+def at_work(key: Key) -> bool:
+    """Whether a thread is executing the call, though nobody may wait for it any more."""
+    return key in _at_work
 
 
 def drive(course: Course, sleep: Callable[[float], None] = time.sleep) -> Outcome:
@@ -246,15 +258,36 @@ def _run_in_thread(action: Invoke) -> Outcome:
     """With a time limit. Nothing can stop the thread: the caller goes on, and the outcome is unknown."""
     result: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
     context = contextvars.copy_context()
-    thread = threading.Thread(
-        target=lambda: result.set_result(context.run(_run, action)), name="resumable-tool", daemon=True
-    )
+
+    def work() -> None:
+        try:
+            result.set_result(context.run(_run, action))
+        finally:
+            _count(action.key, -1)
+
+    _count(action.key, 1)
+    thread = threading.Thread(target=work, name="resumable-tool", daemon=True)
     try:
         thread.start()
         done, _ = concurrent.futures.wait([result], action.timeout_s)
+        if done:
+            thread.join()
     except BaseException as error:
+        if thread.ident is None:  # it never began
+            _count(action.key, -1)
+        result.add_done_callback(lambda ended: action.late(ended.result()))
         return Raised(error)
-    return result.result() if done else _too_late(action)
+    if done:
+        return result.result()
+    result.add_done_callback(lambda ended: action.late(ended.result()))
+    return _too_late(action)
+
+
+def _count(key: Key, change: int) -> None:
+    with _counting:
+        _at_work[key] = _at_work.get(key, 0) + change
+        if not _at_work[key]:
+            del _at_work[key]
 
 
 async def _run_async(action: Invoke) -> Outcome:

@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from resumable_nb import doubt, result
-from resumable_nb.claim import Claim, call_id
+from resumable_nb import doubt, mutation, result
+from resumable_nb.claim import Claim
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
 from resumable_nb.drive import Action, Course, Invoke, Key, Outcome, Pause, Raised, Returned, Write, inside_a_tool
 from resumable_nb.errors import ResumableError
 from resumable_nb.journal import NEW, call_row
-from resumable_nb.model import MISSING, Attempt, CallRecord, Missing
+from resumable_nb.model import MISSING, Attempt, CallRecord, Missing, place
 from resumable_nb.preview import preview
-from resumable_nb.retry import judge
+from resumable_nb.retry import Verdict, judge
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
 from resumable_nb.undo import takes
@@ -44,12 +44,18 @@ class Effect:
         Repeatable: nothing before the result is fsynced; what a power cut takes away is a call that may be repeated.
         """
         tool, record, tries = self.tool, self._intent(earlier), 0
-        arguments = tool.with_key(self.claim.bound, record.idempotency_key)
+        arguments = tool.with_key(self.claim.given, record.idempotency_key)
         while True:
             record = yield from self._begin(record)
             try:
                 outcome = yield Invoke(
-                    tool.function, arguments.args, arguments.kwargs, self.key, self.claim.text, tool.timeout_s
+                    tool.function,
+                    arguments.args,
+                    arguments.kwargs,
+                    self.key,
+                    self.claim.text,
+                    tool.timeout_s,
+                    functools.partial(self._late, record),
                 )
             except GeneratorExit as gone:  # whoever drove us was interrupted or thrown away
                 self._leave_in_doubt(self._attempted(record, "the call was abandoned"), Raised(gone))
@@ -57,17 +63,14 @@ class Effect:
             tries += 1
             if isinstance(outcome, Returned):
                 self.emit("call.returned")
-                return (yield from self._finish(self._attempted(record), outcome.value))
+                record = msgspec.structs.replace(self._attempted(record), changed=self._changed())
+                ended = yield from self._finish(record, outcome.value)
+                if record.changed:
+                    mutation.warn_of_call(tool.name, self.claim.text, record.changed)
+                return ended
             error = outcome.error
             record = self._attempted(record, result.one_line(error, self.claim.secrets))
-            verdict = judge(
-                error,
-                timed_out=outcome.timed_out,
-                repeatable=tool.repeatable,
-                retry_on=tool.retry.retry_on,
-                unsure=tool.unsure,
-                terminal=tool.terminal,
-            )
+            verdict = self._judge(error, timed_out=outcome.timed_out)
             pause_s = tool.retry.pause_s(tries, error) if verdict == "retry" else None
             if pause_s is not None:
                 self.journal.note(msgspec.structs.replace(record, status="failed", ended_at=None))
@@ -76,6 +79,39 @@ class Effect:
                 return self._leave_in_doubt(record, outcome)
             else:
                 return (yield from self._fail(record, outcome, error))
+
+    def _changed(self) -> tuple[str, ...]:
+        try:
+            return self.claim.changed()
+        except Exception:  # it did happen: nothing that we look at now may lose that
+            return ()
+
+    def _judge(self, error: BaseException, *, timed_out: bool = False) -> Verdict:
+        tool = self.tool
+        return judge(
+            error,
+            timed_out=timed_out,
+            repeatable=tool.repeatable,
+            retry_on=tool.retry.retry_on,
+            unsure=tool.unsure,
+            terminal=tool.terminal,
+        )
+
+    def _late(self, record: CallRecord, outcome: Outcome) -> None:
+        """The function has ended after all, in its thread: what is known now settles the call, if nobody else has."""
+        ended = msgspec.structs.replace(record, ended_at=self.desk.clock())
+        if isinstance(outcome, Returned):
+            settled, rows = result.with_value(self.journal, self._attempted(ended), outcome.value, self.claim.secrets)
+        else:
+            error = outcome.error
+            if not isinstance(error, Exception) or self._judge(error) == "doubt":
+                return
+            ended = self._attempted(ended, result.one_line(error, self.claim.secrets))
+            settled, rows = result.with_error(self.journal, ended, error, self.claim.secrets)
+        settled = msgspec.structs.replace(settled, resolved="late")
+        with contextlib.suppress(ResumableError):  # then it stays in doubt
+            if self.journal.note(settled, rows, durable=True):
+                self.emit("call.late")
 
     def _intent(self, earlier: CallRecord | Missing) -> CallRecord:
         """The record to begin with; an earlier one keeps its place."""
@@ -102,7 +138,7 @@ class Effect:
             marks=claim.marks,
             rule=tool.rule,
             beside=not self.scope.strand.is_here(),
-            inside="" if (outer := inside_a_tool()) is None else call_id(outer),
+            inside="" if (outer := inside_a_tool()) is None else place(*outer),
             compensate="" if self.scope.undoing else tool.compensation,
             undo=self._undo[0],
             undoes="" if claim.undoes is None else call_row(claim.undoes),

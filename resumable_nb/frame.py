@@ -260,3 +260,12 @@ class _Exits(ast.NodeVisitor):
     def _all(self, body: list[ast.stmt]) -> None:
         for stmt in body:
             self.visit(stmt)
+
+
+def user_level() -> int:
+    """How far up the nearest frame outside this package is, as ``stacklevel`` of our caller."""
+    package = __name__.partition(".")[0]
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    return level

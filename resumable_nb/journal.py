@@ -251,6 +251,25 @@ class Journal:
         """From now on the recorded call answers for another identity too. Durable."""
         self._write({}, {_ident_row(identity, k): call_row(record).encode()})
 
+    def note(self, record: CallRecord, rows: Mapping[str, bytes] | None = None, *, durable: bool = False) -> bool:
+        """Write what is known about a try that this run has open; ``False`` when it was settled meanwhile.
+
+        Survives the process; the machine only where it is ``durable``.
+        """
+
+        def still_open(read: Read) -> None:
+            data = read(call_row(record))
+            now = MISSING if data is MISSING else self._decode(CallRecord, call_row(record), data)
+            mine = (record.run, len(record.attempts))
+            if now is MISSING or now.status != "intent" or (now.run, len(now.attempts)) != mine:
+                raise _Settled
+
+        try:
+            self._write({call_row(record): record, **self._undone(record)}, rows, durable=durable, check=still_open)
+        except _Settled:
+            return False
+        return True
+
     def _undone(self, record: CallRecord) -> dict[str, Stored]:
         """The call that this one undoes, as it is with this outcome."""
         if not record.undoes:
@@ -260,24 +279,6 @@ class Journal:
         if record.status == "done":
             return {record.undoes: msgspec.structs.replace(undone, compensated=record.id)}
         return {record.undoes: msgspec.structs.replace(undone, compensated="")} if undone.compensated else {}
-
-    def note(self, record: CallRecord) -> bool:
-        """Write what is known about a call that this run has open; ``False`` when it was settled meanwhile.
-
-        Survives the process, not the machine.
-        """
-
-        def still_open(read: Read) -> None:
-            data = read(call_row(record))
-            now = MISSING if data is MISSING else self._decode(CallRecord, call_row(record), data)
-            if now is MISSING or now.status != "intent" or now.run != record.run:
-                raise _Settled
-
-        try:
-            self._write({call_row(record): record}, durable=False, check=still_open)
-        except _Settled:
-            return False
-        return True
 
     def _place(self, record: CallRecord, rows: Mapping[str, bytes] | None, durable: bool) -> CallRecord:
         while True:

@@ -211,7 +211,7 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     doubt: str = ""
     """Why the outcome is unknown, where that was seen (interrupt, time-out, lost connection)."""
     resolved: str = ""
-    """Who settled an in-doubt call: reconcile, user."""
+    """Who settled an in-doubt call: reconcile, user, late (the function itself, after its time-out)."""
     source: str = ""
     """Digest of the tool's code when it was called: shown as drift, never part of the identity."""
     compensate: str = ""
@@ -220,10 +220,12 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     """Keyed digests of the arguments that identify the call: they say which one differs from another call's."""
     rule: str = ""
     """Which parameters identified the tool's calls: ``ignore=`` and ``key=`` may say otherwise later."""
+    changed: tuple[str, ...] = ()
+    """Arguments that were different after the call."""
     beside: bool = False
     """Asked for beside other calls (another thread or task than the step's own): it has no place in the order."""
     inside: str = ""
-    """Id of the tool call that made it: who replays that one does not ask for this one."""
+    """Place of the tool call that made it: who replays that one does not ask for this one."""
     undo: str = ""
     """Blob with the arguments that it will be given."""
     undoes: str = ""
@@ -345,6 +347,11 @@ class Manifest(Stored, frozen=True, kw_only=True):
 
 RESULT: Final = "<result>"
 """The pseudo-variable that carries the value of a cell's last expression."""
+
+
+def place(identity: str, k: int) -> str:
+    """What a call is found by, whatever becomes of it."""
+    return f"{identity}@{k}"
 
 
 def digest(data: bytes) -> str:

@@ -69,7 +69,7 @@ class StepScope:
     made: set[str] = field(default_factory=set)
     """Ids of the calls that this execution itself has made: an identical one collapses into them."""
     claimed: set[str] = field(default_factory=set)
-    """Ids of the calls that this execution has asked for, made or answered."""
+    """Places of the calls that this execution has asked for, made or answered."""
     unclaimed: list[CallRecord] | None = None
     """Recorded calls that it has not asked for yet, in order; ``None`` until somebody needs to know."""
     warned: set[str] = field(default_factory=set)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict
 
 from resumable_nb import undo
-from resumable_nb.canonical import fingerprint
+from resumable_nb.canonical import fingerprint, qualified
 from resumable_nb.errors import NoContent, UsageError
 from resumable_nb.model import digest
 from resumable_nb.preview import is_secret
@@ -24,6 +24,8 @@ from resumable_nb.retry import Errors, Retry
 from resumable_nb.source import code_form
 
 IDEMPOTENCY_KEY: Final = "idempotency_key"
+
+_ANYTHING: Final = inspect.signature(lambda *args, **kwargs: (args, kwargs))
 
 
 class ToolOptions(TypedDict, total=False):
@@ -69,10 +71,23 @@ class Tool:
     retry: Retry = field(default_factory=Retry)
     unsure: Errors = ()
     timeout_s: float | None = None
+    held: Mapping[str, Any] = field(default_factory=dict)
+    """What the callable itself brings along, by name: a bound method's ``self``, a partial's arguments."""
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
-        return inspect.signature(self.function)
+        return _signature(self.function)
+
+    @functools.cached_property
+    def is_async(self) -> bool:
+        called = getattr(type(self.function), "__call__", None)  # noqa: B004  # of an object: its method is what is async
+        return any(map(inspect.iscoroutinefunction, (self.function, called)))
+
+    @functools.cached_property
+    def _class_parameter(self) -> str:
+        """The parameter that takes the class, if it is a class method's; its code counts as little as the tool's."""
+        own = getattr(self.function, "__qualname__", "").rpartition("<locals>.")[2]
+        return next(iter(self.signature.parameters), "") if "." in own else ""
 
     @functools.cached_property
     def source(self) -> str:
@@ -121,10 +136,8 @@ class Tool:
         return others()
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-        """The arguments with defaults, without the idempotency key. ``TypeError`` as for any function."""
-        bound = self._asked.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound
+        """The arguments as given, without the idempotency key. ``TypeError`` as for any function."""
+        return self._asked.bind(*args, **kwargs)
 
     def with_key(self, bound: inspect.BoundArguments, key: str) -> inspect.BoundArguments:
         """What the function is called with."""
@@ -134,9 +147,11 @@ class Tool:
 
     def flat(self, bound: inspect.BoundArguments) -> dict[str, Any]:
         """Arguments by name; ``**kwargs`` by their own: naming such a parameter later changes no identity."""
-        flat: dict[str, Any] = {}
+        flat: dict[str, Any] = dict(self.held)
         for name, value in bound.arguments.items():
-            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            if name == self._class_parameter and isinstance(value, type):
+                flat[name] = qualified(value)
+            elif self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
                 # A positional-only parameter may have the same name.
                 flat |= {key if key not in flat else f"**{key}": each for key, each in value.items()}
             else:
@@ -200,12 +215,9 @@ def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
     """Check everything that can be checked before the first call. Raises ``UsageError``."""
     name = _name(function, options)
     check_options(options, f"tool {name!r}")
-    try:
-        parameters = inspect.signature(function).parameters
-    except ValueError:
-        raise UsageError(f"tool {name!r}: its parameters cannot be told; wrap it in a function of your own") from None
     _callable_kind(name, function)
-    get = functools.partial(_names, name, options, parameters)
+    held = _held(function)
+    get = functools.partial(_names, name, options, {**_signature(function).parameters, **held})
     repeatable = bool(options.get("repeatable", False))
     retry = _retry(name, options, repeatable)
     timeout_s = options.get("timeout_s")
@@ -219,11 +231,9 @@ def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
         raise UsageError(f"tool {name!r}: key= says already which arguments count; leave out ignore=")
     counted = None if key is None or callable(key) else get("key")
     reconcile = options.get("reconcile")
-    if reconcile is not None and inspect.iscoroutinefunction(reconcile) and not inspect.iscoroutinefunction(function):
-        raise UsageError(f"tool {name!r} is not async, so its reconcile= cannot be")
     if isinstance(function, types.FunctionType):
         _DEFINED[name].add(function)
-    tool = Tool(
+    made = Tool(
         name=name,
         function=function,
         module="" if "name" in options else getattr(function, "__module__", None) or "",
@@ -240,13 +250,40 @@ def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
         retry=retry,
         unsure=_errors(name, "unsure", options),
         timeout_s=timeout_s,
+        held=held,
     )
-    if tool.compensate is not None:
-        undo.check(name, parameters, tool.is_secret, tool.compensate)
-        _UNDOABLE[name] = tool
+    if reconcile is not None and inspect.iscoroutinefunction(reconcile) and not made.is_async:
+        raise UsageError(f"tool {name!r} is not async, so its reconcile= cannot be")
+    if made.compensate is not None:
+        undo.check(name, made.signature.parameters, made.is_secret, made.compensate)
+        _UNDOABLE[name] = made
     else:
         _UNDOABLE.pop(name, None)
-    return tool
+    return made
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """That of some functions written in C cannot be told: they take anything."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return _ANYTHING
+
+
+def _held(function: Callable[..., Any]) -> dict[str, Any]:
+    """What is inside a callable that is no plain function, and what calls of it are told apart by."""
+    if isinstance(function, functools.partial):
+        # Its keywords are defaults of its signature.
+        return {**_held(function.func), **{f"partial_{i}": value for i, value in enumerate(function.args)}}
+    if isinstance(function, types.FunctionType) or hasattr(function, "__wrapped__"):
+        return {}
+    if not isinstance(function, (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)):
+        # A method of a type, as ``str.upper``, is called with its object; any other object is called itself.
+        return {} if inspect.isroutine(function) else {"self": function}
+    owner = function.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        return {}
+    return {"self": qualified(owner) if isinstance(owner, type) else owner}
 
 
 def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
@@ -270,13 +307,11 @@ def _callable_kind(name: str, function: Callable[..., Any]) -> None:
         raise UsageError(f"tool {name!r} yields: an iterator cannot be recorded; return a list")
 
 
-def _names(
-    tool: str, options: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], option: str
-) -> frozenset[str]:
+def _names(tool: str, options: Mapping[str, Any], parameters: Mapping[str, Any], option: str) -> frozenset[str]:
     """Parameter names that an option lists; anything goes where the function takes ``**kwargs``."""
     given = options.get(option, ())
     names = frozenset([given] if isinstance(given, str) else given)
-    if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+    if not any(getattr(each, "kind", None) is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
         for unknown in sorted(names - parameters.keys()):
             near = difflib.get_close_matches(unknown, parameters, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(parameters) or 'none'}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
@@ -83,7 +82,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Calla
         check_options(options)
         return functools.partial(tool, **options)
     definition = define(function, options)
-    return _async_wrapper(definition) if inspect.iscoroutinefunction(function) else _sync_wrapper(definition)
+    return _async_wrapper(definition) if definition.is_async else _sync_wrapper(definition)
 
 
 def _sync_wrapper(definition: Tool) -> Callable[..., Any]:

@@ -400,6 +400,7 @@ def test_async_tools_and_undos(kernel: Kernel, running: bool) -> None:
     assert kernel.done == [("charge", "a"), ("refund", "a", 1)]
 
 
+@pytest.mark.filterwarnings("ignore::resumable_nb.MutationWarning")
 def test_an_undo_gets_the_arguments_as_they_were_when_the_call_began(kernel: Kernel) -> None:
     def undo(items: list[int]) -> None:
         kernel.do("undo", items)

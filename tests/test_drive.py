@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from resumable_nb import scope, tools
 from resumable_nb.calls import _flights
 from resumable_nb.errors import InDoubt, UsageError
 from resumable_nb.scope import StepScope
-from resumable_nb.tools import Happened, tool
+from resumable_nb.tools import Happened, NotHappened, resolve_call, tool
 from tests.bench import Bench, Effect
 
 pytestmark = pytest.mark.filterwarnings("ignore::resumable_nb.tools.CollapseWarning")
@@ -289,10 +291,91 @@ def test_a_sync_timeout_leaves_doubt_while_the_thread_goes_on(bench: Bench, effe
 
     with pytest.raises(TimeoutError):
         pay("o1")
-    gate.open.set()
-    with pytest.raises(InDoubt):
+    with pytest.raises(InDoubt, match="still at work in a thread"):
         pay("o1")
+    gate.open.set()
     assert len(effect) == 1
+
+
+_numbers = itertools.count()
+
+
+class Late:
+    """A call that was given up after its time-out, and whose function ends when it is told to."""
+
+    def __init__(self, bench: Bench, effect: Effect, end: object, **options: Any) -> None:
+        gate = Gate()
+
+        def work(order: str) -> object:
+            effect(order)
+            gate()
+            if isinstance(end, Exception):
+                raise end
+            return end
+
+        # Each has a name of its own: the closures of several would answer for each other.
+        self.bench, self.gate = bench, gate
+        self.pay = tool(work, name=f"pay {next(_numbers)}", timeout_s=0.01, **options)
+        with pytest.raises(TimeoutError):
+            self.pay("o1")
+
+    def end(self) -> None:
+        """Let the function end, and wait for its thread."""
+        self.gate.open.set()
+        for thread in threading.enumerate():
+            if thread.name == "resumable-tool":
+                thread.join(10)
+
+
+def test_a_late_result_settles_the_call(bench: Bench, effect: Effect) -> None:
+    late = Late(bench, effect, [1])
+    assert bench.only().status == "intent"
+    late.end()
+    assert (bench.only().status, bench.only().resolved, bench.only().doubt) == ("done", "late", "")
+    assert bench.kinds()[-1] == "call.late"
+    assert late.pay("o1") == [1]
+    bench.restart()
+    assert late.pay("o1") == [1]
+    assert len(effect) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("no such order"), "failed"), (ConnectionError("cut off"), "intent")], ids=repr
+)
+def test_a_late_error_settles_the_call_where_it_says_what_happened(
+    bench: Bench, effect: Effect, error: Exception, status: str
+) -> None:
+    Late(bench, effect, error).end()
+    assert bench.only().status == status
+
+
+def test_nobody_is_asked_about_a_call_that_is_still_at_work(bench: Bench, effect: Effect) -> None:
+    """It may happen yet: an answer of now would be wrong later."""
+
+    def look(order: str) -> NotHappened:
+        raise AssertionError
+
+    late = Late(bench, effect, "paid", reconcile=look)
+    with pytest.raises(InDoubt, match="still at work"):
+        late.pay("o1")
+    with pytest.raises(UsageError, match="still at work"):
+        resolve_call(bench.journal, bench.only().id, False)
+    late.end()
+    assert late.pay("o1") == "paid"
+
+
+def test_what_the_user_has_settled_stays(bench: Bench, effect: Effect) -> None:
+    late = Late(bench, effect, "late")
+    resolve_call(bench.journal, bench.only().id, True, "looked up")
+    late.end()
+    assert late.pay("o1") == "looked up"
+
+
+def test_a_late_result_is_lost_with_the_lease(bench: Bench, effect: Effect) -> None:
+    late = Late(bench, effect, "late")
+    bench.fence.lost = True
+    late.end()
+    assert bench.only().status == "intent"
 
 
 def test_a_repeatable_tool_is_tried_again_after_its_timeout(bench: Bench, effect: Effect) -> None:
