@@ -101,9 +101,11 @@ def test_task_has_to_be_named_where_there_are_several(store: Path, capsys: pytes
     assert "there are 2 tasks here" in out(capsys, "history", status=2)
 
 
-def test_call_that_happened_gets_its_value(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("spelled", [["--value", '{"cents": 13}'], ['--value={"cents": 13}'], ['{"cents": 13}']])
+def test_call_that_happened_gets_its_value(store: Path, capsys: pytest.CaptureFixture[str], spelled: list[str]) -> None:
+    """In the words of a shell, and in those of the magic."""
     call = call_in_doubt(capsys)
-    assert "happened" in out(capsys, "resolve", call, "happened", "--value", '{"cents": 13}')
+    assert "happened" in out(capsys, "resolve", call, "happened", *spelled)
     assert json.loads(out(capsys, "status", "--json"))[0]["in_doubt"] == 0
     scope.reset()  # as in a new kernel
     with session.opened("nightly", store / ".resumable", live={}):
@@ -121,6 +123,7 @@ def test_call_that_did_not_happen_may_be_made_again(store: Path, capsys: pytest.
     [
         (["resolve", "CALL", "happened", "--value", "{cents: 13}"], "is not JSON"),
         (["resolve", "CALL", "not-happened", "--value", "1"], "has no --value"),
+        (["resolve", "CALL", "happened", "1", "--value", "1"], "one value"),
         (["resolve", "CALL", "perhaps"], "'perhaps' is not one of"),
         (["resolve", "0000000000", "happened"], "no call '0000000000'"),
         (["why", "clean"], "has no step 'clean'"),

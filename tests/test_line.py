@@ -74,10 +74,12 @@ def test_resolve(kernels: Kernels) -> None:
     assert f"in doubt: pay {call}" in kernel("%resumable").stdout
     assert kernel.attempt(f"%resumable resolve {call} not-happened 5").error == "UsageError"
     assert "is not JSON" in kernel.attempt(f"%resumable resolve {call} happened {{x}}").said
-    shown = kernel(f'%resumable resolve {call[:8]} happened {{"id": [1, 2], "who": "happened"}}')
-    assert shown.stdout == f"pay {call} recorded as happened\n".replace(f"pay {call}", f"pay {call}:")
+    value = '{"id": [1, 2], "who": "it\'s happened"}'
+    for spelled in ("1", "--value 2", "--value=3", "'4'", f"--value '{value}'", value):
+        shown = kernel(f"%resumable resolve {call[:8]} happened {spelled}")
+        assert shown.stdout == f"pay {call}: recorded as happened\n"
     kernel(cells[1])
-    assert kernel("receipt").value == "{'id': [1, 2], 'who': 'happened'}"
+    assert kernel("receipt").value == "{'id': [1, 2], 'who': \"it's happened\"}"
     assert counted(kernel.folder, "paid") == 1
 
 

@@ -160,10 +160,14 @@ def why(step: str, path: Path) -> None:
 @resumable.command(short_help="Say whether CALL, which is in doubt, happened.")
 @click.argument("call")
 @click.argument("outcome", type=click.Choice(["happened", "not-happened"]))
-@click.option("--value", help="The call's result, as JSON [null].")
+@click.argument("json_value", metavar="[JSON]", required=False)
+@click.option("--value", help="The call's result, as JSON [null]; the same as JSON alone.")
 @AT
-def resolve(call: str, outcome: str, value: str | None, path: Path) -> None:
+def resolve(call: str, outcome: str, json_value: str | None, value: str | None, path: Path) -> None:
     """Settle CALL, which is in doubt: it happened (with a value), or it did not and may be made again."""
+    if value is not None and json_value is not None:
+        raise UsageError("resolve: one value, please: JSON, or --value JSON")
+    value = json_value if value is None else value
     if value is not None and outcome == "not-happened":
         raise UsageError("resolve: a call that did not happen has no --value")
     try:

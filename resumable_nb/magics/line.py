@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from resumable_nb import session
@@ -41,10 +42,12 @@ def resumable(line: str) -> Any:
     """Look at the task and steer it: ``%resumable`` alone is the panel, and a summary where there are no widgets.
 
     task NAME [--store FOLDER] | panel | status | history | steps | runs | why STEP | rerun STEP |
-    restore STEP [--version N] | resolve CALL happened|not-happened [value as JSON] | compensate [STEP] | pause |
+    restore STEP [--version N] | resolve CALL happened|not-happened [[--value] JSON] | compensate [STEP] | pause |
     resume | stop | complete | forget --yes
     """
-    raw = words(line, "%resumable")
+    # JSON is not split into words: it has quotes of its own.
+    settling = re.match(r"\s*(resolve\s+\S+\s+\S+)\s*(.*)", line, re.DOTALL)
+    raw = words(line if settling is None else settling[1], "%resumable")
     parsed = _PARSER.parse_args(raw)
     if parsed.command == "task":
         opened = session.task(parsed.name, store=parsed.store)
@@ -73,7 +76,7 @@ def resumable(line: str) -> Any:
             names = task.restore(parsed.step, parsed.version)
             print(f"{parsed.step}: restored {', '.join(names) or 'no variables'}")
         case "resolve":
-            _resolve(task, parsed.call, parsed.outcome, line.partition(parsed.outcome)[2].strip())
+            _resolve(task, parsed.call, parsed.outcome, settling[2].strip() if settling else "")
         case "compensate":
             task.compensate(parsed.step)  # the shell says what was undone, as it does when a step fails
         case "pause":
@@ -97,6 +100,10 @@ def resumable(line: str) -> Any:
 
 
 def _resolve(task: Task, call: str, outcome: str, text: str) -> None:
+    # As in a shell, it may stand in quotes, and behind --value.
+    text = re.sub(r"^--value(?:=|\s+|$)", "", text)
+    if text[:1] == text[-1:] == "'":
+        text = text[1:-1]
     if outcome == "not-happened" and text:
         raise UsageError(f"%resumable resolve {call} not-happened: takes no value")
     try:
