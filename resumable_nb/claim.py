@@ -10,7 +10,7 @@ from resumable_nb import undo
 from resumable_nb.errors import BadArgument, NoContent
 from resumable_nb.fingerprint import argument_marks, call_identity
 from resumable_nb.model import CallRecord, digest
-from resumable_nb.preview import HIDDEN, preview, secrets_in
+from resumable_nb.preview import HIDDEN, learn, preview, secrets_in
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
 
@@ -43,6 +43,8 @@ class Claim:
         self.bound = tool.bind(args, given)
         self.bound.apply_defaults()
         self._flat = tool.flat(self.bound)
+        if tool.has_secrets:  # a call that is answered from the record has texts round it, too
+            learn(self.secrets)
         if scope.undoing:  # what a function calls on the way to undo something is not what was called before
             incarnation = f"{incarnation} {scope.undoing}"
         if undoes is None:
@@ -124,7 +126,9 @@ class Claim:
     def secrets(self) -> frozenset[str]:
         """What must not be spelled out in any message."""
         hidden = [secrets_in(value, secret=self._tool.is_secret(name)) for name, value in self._flat.items()]
-        return frozenset().union(*hidden)
+        found: frozenset[str] = frozenset().union(*hidden)
+        learn(found)
+        return found
 
     @functools.cached_property
     def previews(self) -> dict[str, str]:

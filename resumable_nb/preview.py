@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import reprlib
 from collections.abc import Collection, Mapping
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 LIMIT: Final = 200
 """Characters of a preview."""
 
 HIDDEN: Final = "•••"
+
+SCANNED: Final = 100_000
+"""Characters of a text in which secrets are looked for."""
+
+SHORTEST: Final = 4
+"""A shorter secret would be hidden in half of all words."""
 
 _WORDS = (
     "token|password|passwd|passphrase|secret|authorization|auth|credentials?|cookies?"
@@ -36,9 +44,23 @@ def is_secret(name: str) -> bool:
     return _NAME.search(_CAMEL.sub("_", name)) is not None
 
 
-def scrub(text: str, secrets: Collection[str] = ()) -> str:
-    """``text`` without the given secrets, and without what is spelled like one."""
+_KNOWN: Final[dict[str, None]] = {}
+"""Secrets that calls of this process were given, the newest last: they are hidden wherever a text is written down."""
+_MOST: Final = 256
+
+
+def learn(secrets: Collection[str]) -> None:
+    """Hide these from now on, in whatever text they turn up."""
     for secret in secrets:
+        _KNOWN.pop(secret, None)
+        _KNOWN[secret] = None
+    while len(_KNOWN) > _MOST:
+        _KNOWN.pop(next(iter(_KNOWN)), None)
+
+
+def scrub(text: str, secrets: Collection[str] = ()) -> str:
+    """``text`` without the given secrets, those that are known, and what is spelled like one."""
+    for secret in sorted({*secrets, *list(_KNOWN)}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     text = _USERINFO.sub(f"{HIDDEN}@", text)
     text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
@@ -53,7 +75,7 @@ def cut(text: str, limit: int = LIMIT) -> str:
 def preview(value: object, secrets: Collection[str] = ()) -> str:
     """One line, at most ``LIMIT`` characters."""
     try:
-        text = _short.repr(value)
+        text = _Short(secrets).repr(value)
     except Exception:
         text = f"<{type(value).__name__}>"
     return cut(scrub(" ".join(text.split()), secrets))
@@ -70,25 +92,41 @@ def secrets_in(value: object, *, secret: bool = False) -> frozenset[str]:
         if not todo:
             break
         each, hide = todo.pop()
-        if isinstance(each, (str, bytes)):
-            text = each if isinstance(each, str) else each.decode("utf-8", "replace")
-            # Also without a scheme: "Bearer x" may be cited as "x".
-            found |= {part for part in (text, text.rpartition(" ")[2]) if hide and len(part) >= 4}
+        if isinstance(each, (str, bytes, int, float)):
+            text = each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each)
+            if hide:
+                # Also without a scheme: "Bearer x" may be cited as "x".
+                found |= {text, text.rpartition(" ")[2]}
+            elif isinstance(each, str):
+                found |= _spoken(text[:SCANNED])
         elif isinstance(each, Mapping):
             todo.extend((inner, hide or (isinstance(key, str) and is_secret(key))) for key, inner in each.items())
         elif isinstance(each, (list, tuple, set, frozenset)):
             todo.extend((inner, hide) for inner in each)
         else:
             own = getattr(each, "__dict__", None) or {}
-            todo.extend((inner, True) for name, inner in own.items() if is_secret(name))
-    return frozenset(found)
+            todo.extend((inner, True) for name, inner in own.items() if hide or is_secret(name))
+    return frozenset(spelled for text in found if len(text) >= SHORTEST for spelled in _spellings(text))
+
+
+def _spoken(text: str) -> set[str]:
+    """The secrets in a URL, a header or a setting: ``?token=…``, ``u:p@host``."""
+    values = {match["value"].strip("brfuBRFU\"'") for match in _SPOKEN.finditer(text)}
+    users = {match[0].partition(":")[2].removesuffix("@") for match in _USERINFO.finditer(text)}
+    return values | users | {match[0].split(None, 1)[1] for match in _SCHEME.finditer(text)}
+
+
+def _spellings(secret: str) -> set[str]:
+    """How it may be cited: as it is, in a URL, in a literal, in JSON."""
+    return {secret, quote(secret, safe=""), quote_plus(secret), repr(secret)[1:-1], json.dumps(secret)[1:-1]}
 
 
 class _Short(reprlib.Repr):
     """``repr`` that stops early: what is not shown is not built."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: Collection[str] = ()) -> None:
         super().__init__()
+        self._secrets = secrets
         self.maxlevel = 4
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxarray = 8
         self.maxstring = self.maxother = LIMIT
@@ -108,7 +146,13 @@ class _Short(reprlib.Repr):
             shown.append(f"{self.repr1(key, level - 1)}: {HIDDEN if hide else self.repr1(value, level - 1)}")
         return "{" + ", ".join(shown) + "}"
 
+    def repr_str(self, x: str, level: int) -> str:
+        # Before it is cut: half a secret would not be known for one.
+        return super().repr_str(scrub(x[:SCANNED], self._secrets) if len(x) > self.maxstring else x, level)
+
     def repr_bytes(self, x: bytes, _level: int) -> str:
+        for secret in (*self._secrets, *_KNOWN):
+            x = x.replace(secret.encode(), b"...")
         return repr(x[: self.maxstring]) + ("…" if len(x) > self.maxstring else "")
 
     repr_bytearray = repr_bytes
@@ -121,9 +165,6 @@ class _Short(reprlib.Repr):
         if kind.__module__.partition(".")[0] in _SHAPED and (shape := getattr(x, "shape", None)):
             return f"<{kind.__name__} {' × '.join(map(str, shape))}>"
         try:
-            return cut(repr(x), self.maxother)
+            return cut(scrub(repr(x)[:SCANNED], self._secrets), self.maxother)
         except Exception:
             return f"<{kind.__name__}>"
-
-
-_short = _Short()

@@ -29,6 +29,7 @@ from resumable_nb.model import (
     StepOptions,
     StepRecord,
 )
+from resumable_nb.preview import scrub
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.scope import Entry, StepScope
 from resumable_nb.snapshot import Before, Namespace, Restored, Snapshots
@@ -297,7 +298,7 @@ class Runner:
     def _fail(self, execution: Execution, error: BaseException) -> StepRecord:
         assert execution.mark is not None
         self._memory.fail(execution.mark)
-        text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        text = scrub(f"{type(error).__name__}: {error}".removesuffix(": "))
         record = msgspec.structs.replace(
             execution.record,
             status="stopped" if isinstance(error, Stopped | StoppedTask) else "failed",

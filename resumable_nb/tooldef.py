@@ -169,6 +169,10 @@ class Tool:
     def is_secret(self, parameter: str) -> bool:
         return parameter in self.secret or is_secret(parameter)
 
+    @functools.cached_property
+    def has_secrets(self) -> bool:
+        return any(map(self.is_secret, self.signature.parameters))
+
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
 

@@ -104,7 +104,7 @@ def test_given_secrets_are_hidden_wherever_they_are_spelled() -> None:
 
 def test_secrets_are_found_by_key_and_by_attribute() -> None:
     headers = {"Authorization": "Bearer abcdef", "Accept": "text/html"}
-    assert secrets_in([headers, Client("somewhere", SECRET)]) == {"Bearer abcdef", "abcdef", SECRET}
+    assert secrets_in([headers, Client("somewhere", SECRET)]) >= {"Bearer abcdef", "abcdef", SECRET}
     cyclic: list[object] = []
     cyclic.append(cyclic)
     assert secrets_in(cyclic) == frozenset()

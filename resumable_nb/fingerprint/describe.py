@@ -9,6 +9,7 @@ from typing import Any, Final
 from resumable_nb.canonical import qualified
 from resumable_nb.fingerprint.reach import IMPORTED, Lookup
 from resumable_nb.model import MISSING
+from resumable_nb.preview import is_secret
 
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxother = _SHORT.maxlong = 40
@@ -26,7 +27,7 @@ def describe(name: str, lookup: Lookup) -> str:
     kind = type(value)
     if isinstance(value, types.ModuleType | types.BuiltinFunctionType | types.FunctionType | type):
         return qualified(value)
-    if isinstance(value, bool | int | float | None):
+    if isinstance(value, bool | int | float | None) and not is_secret(name):
         return _SHORT.repr(value)
     return f"{kind.__name__}{_size(value, kind)}"
 
