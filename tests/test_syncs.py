@@ -34,6 +34,10 @@ def pay(n): return n
 def fetch(n): return n
 @tool(repeatable=True)
 def more(n): return n
+@tool
+async def send(n): return n
+@tool(repeatable=True)
+async def get(n): return n
 ''')
 cell("%%resumable first\\nx = 1")
 cell("%%resumable begun\\nraise_here = 1")
@@ -50,6 +54,9 @@ cell("%%resumable larger\\nz2 = np.arange(300_000.0)", "step with a pack")
 cell("pay(1)", "call")
 cell("fetch(1)", "repeatable call")
 cell("pay(1)\\nfetch(1)", "recorded calls")
+cell("await send(1)", "async call")
+cell("await get(1)", "async repeatable call")
+cell("await send(1)\\nawait get(1)", "recorded async calls")
 cell('''%%resumable loop
 for n in track(range(4), keep=["n"], every=2):
     pass''', "step that keeps two positions")
@@ -104,6 +111,9 @@ def test_syncs(tmp_path: Path) -> None:
         "call": 2,
         "repeatable call": 1,
         "recorded calls": 0,
+        "async call": 2,
+        "async repeatable call": 1,
+        "recorded async calls": 0,
         "step that keeps two positions": 1 + 2,
         "step": 1,
     }

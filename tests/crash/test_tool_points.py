@@ -112,3 +112,39 @@ def test_death_in_every_transaction(kernels: Kernels, tmp_path: Path, kind: str,
         seen = [kind for kind in (folder / "trace").read_text().splitlines() if kind in POINTS]
         continue_and_judge(kernels, folder, seen[-1] if seen else "call.intent", kind=kind, is_async=False)
     assert nth > 4, "lease, task, intent and result are transactions"
+
+
+# The effects that there must be at the end, and how often the receiver may have been asked for the one it refuses.
+ROWS: dict[str, tuple[list[str], int]] = {
+    "failed": (["o1"], 0),
+    "handled": (["instead", "o1"], 2),
+    "terminal": (["instead", "o1"], 2),
+    "each_call": (["o1"] * 3, 0),
+    "retries": (["o1"], 0),
+    "keyed": (["o1"], 0),
+    "together": ([f"o{n}" for n in range(50)], 0),
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("row", ROWS)
+def test_death_in_every_row_of_the_table(kernels: Kernels, tmp_path: Path, row: str, is_async: bool) -> None:
+    """At each point, the first time and later; who is asked about a doubt looks into the ledger."""
+    effects, refusals = ROWS[row]
+    for point, nth in itertools.product(POINTS, (1, 25, 50) if row == "together" else (1, 2)):
+        folder = tmp_path / f"{point}-{nth}"
+        folder.mkdir()
+        code = kernels.run(folder, row=row, is_async=is_async, again=False, point=point, nth=nth, how="kill")
+        assert code in (0, -9)
+        for _ in range(4):
+            assert kernels.run(folder, row=row, is_async=is_async, again=True, settle=True) == 0
+            if outcome(folder) not in ("in doubt", "refused"):
+                break
+        paid = [["o1", "paid"]] * 3 if row == "each_call" else [[each, "paid"] for each in effects]
+        assert outcome(folder) == (paid if row in ("each_call", "together") else ["o1", "paid"]), (point, nth)
+        ledger = (folder / "ledger").read_text().splitlines()
+        if row == "keyed":  # the receiver takes those with one key for one
+            assert len({line.split()[1] for line in ledger}) == 1
+        else:
+            assert sorted(ledger) == sorted(effects), (point, nth)
+        assert (folder / "asked").read_text().splitlines().count("bad") <= refusals, (point, nth)

@@ -7,20 +7,23 @@ line an event), ``outcome`` (JSON, when it lived).
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from resumable_nb import tools
+from resumable_nb import scope, tools
 from resumable_nb.errors import InDoubt
 from resumable_nb.events import Bus, Event
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
+from resumable_nb.scope import StepScope
 from resumable_nb.store.disk import DiskStore
 from resumable_nb.store.seal import user_key
 from resumable_nb.tools import Desk, Happened, NotHappened
@@ -70,6 +73,74 @@ def make_tool(folder: Path, kind: str, *, is_async: bool) -> Callable[[str], Any
     return (lambda order: asyncio.run(call(order))) if is_async else call  # type: ignore[arg-type]
 
 
+class Refused(Exception):
+    """The receiver said no, and did nothing."""
+
+
+def make_row(folder: Path, kind: str, *, is_async: bool) -> Callable[[], Any]:
+    """A body of a step for a row of the table of what may become of a call; ``asked`` has a line a try."""
+
+    def effect(order: str, idempotency_key: str = "") -> list[str]:
+        append(folder / "asked", order, sync=False)
+        if order == "bad" or (kind in ("failed", "retries") and lines(folder / "asked").count(order) == 1):
+            raise Refused(order)
+        append(folder / "ledger", f"{order} {idempotency_key}".strip() if kind == "keyed" else order, sync=True)
+        return [order, "paid"]
+
+    async def effect_async(order: str, idempotency_key: str = "") -> list[str]:
+        await asyncio.sleep(0)
+        return effect(order, idempotency_key)
+
+    options: dict[str, Any] = {
+        "each_call": {"each_call": True},
+        "keyed": {"repeatable": True},
+        "retries": {"retries": 2, "retry_on": Refused, "backoff": 0},
+        "terminal": {"terminal": Refused},
+    }.get(kind, {})
+    pay = tools.tool(effect_async if is_async else effect, name="pay", **options)
+
+    def call(order: str) -> Any:
+        return asyncio.run(pay(order)) if is_async else pay(order)  # type: ignore[arg-type]
+
+    def handled() -> Any:
+        try:
+            call("bad")
+        except Refused:
+            call("instead")
+        return call("o1")
+
+    async def gathered() -> Any:
+        return await asyncio.gather(*[pay(order) for order in MANY])  # type: ignore[arg-type]
+
+    def together() -> Any:
+        if is_async:
+            return asyncio.run(gathered())
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(pay, MANY))
+
+    rows: dict[str, Callable[[], Any]] = {
+        "handled": handled,
+        "terminal": handled,
+        "each_call": lambda: [call("o1") for _ in range(3)],
+        "together": together,
+    }
+    return rows.get(kind, lambda: call("o1"))
+
+
+MANY = [f"o{n}" for n in range(50)]
+
+
+def settle(folder: Path, journal: Journal) -> None:
+    """Somebody looks into the ledger, and says of each call that is in doubt what became of it."""
+    ledger = lines(folder / "ledger")
+    records = journal.calls()
+    for record in records:
+        name = ast.literal_eval(record.arguments["order"])
+        if record.status == "intent" and not record.repeatable:
+            others = sum(each.status == "done" and each.arguments == record.arguments for each in records)
+            tools.resolve_call(journal, record.id, ledger.count(name) > others, [name, "paid"])
+
+
 def run(order: dict[str, Any]) -> None:
     folder = Path(order["folder"])
     bus = Bus()
@@ -87,10 +158,18 @@ def run(order: dict[str, Any]) -> None:
     if "resolve" in order:
         (record,) = journal.calls()
         tools.resolve_call(journal, record.id, order["resolve"], ["o1", "resolved"])
+    if order.get("settle"):
+        settle(folder, journal)
     try:
-        outcome: Any = make_tool(folder, order["kind"], is_async=order["is_async"])("o1")
+        if "row" in order:
+            with scope.entered(StepScope("s", continuing=order["again"], unchanged=order["again"])):
+                outcome: Any = make_row(folder, order["row"], is_async=order["is_async"])()
+        else:
+            outcome = make_tool(folder, order["kind"], is_async=order["is_async"])("o1")
     except InDoubt:
         outcome = "in doubt"
+    except Refused:
+        outcome = "refused"
     (folder / "outcome").write_text(json.dumps(outcome))
     lease.release()
     store.close()
