@@ -252,10 +252,7 @@ class Journal:
         self._write({}, {_ident_row(identity, k): call_row(record).encode()})
 
     def note(self, record: CallRecord, rows: Mapping[str, bytes] | None = None, *, durable: bool = False) -> bool:
-        """Write what is known about a try that this run has open; ``False`` when it was settled meanwhile.
-
-        Survives the process; the machine only where it is ``durable``.
-        """
+        """Write what is known of this run's open try; ``False``: it was settled meanwhile. Fsynced if ``durable``."""
 
         def still_open(read: Read) -> None:
             data = read(call_row(record))
