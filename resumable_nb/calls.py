@@ -36,13 +36,16 @@ _collapsed: Final[set[str]] = set()
 def course(
     tool: Tool, desk: Desk, args: tuple[Any, ...], kwargs: Mapping[str, Any], undoes: CallRecord | None = None
 ) -> Course:
-    """Answer from the journal, or make the call. The identity is claimed before the first action.
+    """Answer from the journal, or make the call. The identity is claimed now, before the first action.
 
     ``undoes``: the call is made to undo that one.
     """
     if undoes is None:
         refuse_namesakes(tool, desk.incarnation)
-    call = _Call(tool, desk, args, kwargs, undoes)
+    return _course(_Call(tool, desk, args, kwargs, undoes))
+
+
+def _course(call: _Call) -> Course:
     while True:
         record = call.record()
         if record is not MISSING and record.status == "done":
@@ -175,7 +178,7 @@ class _Call:
 
     def replay(self, record: CallRecord) -> Outcome:
         """The recorded result, decoded anew."""
-        if not self.tool.each_call and record.id in self.scope.made:
+        if not (self.tool.each_call or self.tool.shared) and record.id in self.scope.made:
             self._collapse()
         else:
             self.effect.emit("call.replayed")

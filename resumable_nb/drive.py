@@ -115,14 +115,18 @@ def at_work(key: Key) -> bool:
     return key in _at_work
 
 
-def drive(course: Course, sleep: Callable[[float], None] = time.sleep) -> Outcome:
-    """Carry out a course in this thread."""
+def drive(
+    course: Course,
+    sleep: Callable[[float], None] = time.sleep,
+    invoke: Callable[[Invoke], Outcome] | None = None,
+) -> Outcome:
+    """Carry out a course in this thread; ``invoke`` runs the functions elsewhere."""
     # Closed here and now, because a traceback that the shell keeps would keep the course, and its flight, open.
     with contextlib.closing(course):
         try:
             action = next(course)
             while True:
-                action = course.send(_perform(action, sleep))
+                action = course.send(_perform(action, sleep, invoke or run_here))
         except StopIteration as stop:
             return _outcome(stop)
 
@@ -152,12 +156,15 @@ def _outcome(stop: StopIteration) -> Outcome:
     return outcome
 
 
-def _perform(action: Action, sleep: Callable[[float], None]) -> Outcome:
+def run_here(action: Invoke) -> Outcome:
+    """Call the function in this thread, or in one that can be given up."""
+    return _run(action) if action.timeout_s is None else _run_in_thread(action)
+
+
+def _perform(action: Action, sleep: Callable[[float], None], invoke: Callable[[Invoke], Outcome]) -> Outcome:
     match action:
-        case Invoke(timeout_s=None):
-            return _run(action)
         case Invoke():
-            return _run_in_thread(action)
+            return invoke(action)
         case Write(commit):
             return _commit(commit)
         case Wait(flight=flight, key=key):

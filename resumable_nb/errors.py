@@ -16,6 +16,7 @@
     ├── CallError
     │   ├── InDoubt               a call may have happened; somebody has to say
     │   ├── Diverged              the step asks for other calls than the recorded ones
+    │   ├── WorkerLost            another process went away with a call, begun or not
     │   ├── ValueUnavailable      the call happened, its result could not be saved
     │   └── BadArgument           an argument that has no lasting identity
     ├── NoContent                 a value has no canonical content, so no fingerprint
@@ -114,6 +115,10 @@ class InDoubt(CallError):
 
 class Diverged(CallError):
     """A resumed step asks for other calls than those that are recorded."""
+
+
+class WorkerLost(CallError):
+    """The process that a call was sent to went away, or never began it: the message says which."""
 
 
 class ValueUnavailable(CallError):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from resumable_nb import codec, plan
 from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
+from resumable_nb.desk import Desk
 from resumable_nb.errors import ResumableError, UsageError
+from resumable_nb.fanout import Errors, FanOut, fan_out, fan_out_async
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Memory
 from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord, RunRecord, StepRecord
+from resumable_nb.once import once
 from resumable_nb.runner import Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.tools import resolve_call
@@ -43,6 +46,7 @@ class Parts(Protocol):
     specs: dict[str, StepSpec]
 
     def own(self) -> None: ...
+    def desk(self) -> Desk: ...
 
 
 class Task:
@@ -201,6 +205,59 @@ class Task:
         """Say that the task is finished."""
         self._parts.own()
         self._parts.journal.complete_task()
+
+    def map(
+        self,
+        tool: Callable[..., Any],
+        items: Iterable[Any],
+        *,
+        executor: Any = None,
+        concurrency: int = 8,
+        errors: Errors = "raise",
+        label: str | None = None,
+        star: bool = False,
+    ) -> list[Any]:
+        """Call a sync tool once for each item, up to ``concurrency`` at a time; the results, in the items' order.
+
+        Every call is recorded by itself: interrupted at any instant, the same ``map`` makes the missing ones. An item
+        is the one argument, whatever it is; with ``star=True`` a tuple is several, and a mapping keyword arguments.
+
+        ``executor``: threads by default, else a ``concurrent.futures`` executor. In another process runs only the
+        function itself, sent by value, which can call no tools. A worker that is lost leaves its call in doubt;
+        nothing is sent twice.
+
+        ``errors="raise"``: after an error no further call is begun, and when those under way have ended, the first
+        one by item is raised. ``"collect"``: the list holds the errors in their items' places. Errors that are about no
+        item (a lost lease, a full disk) are always raised. A pause begins no further calls; an interrupt leaves those
+        under way to end in the background, and to be recorded.
+        """
+        parts = self._parts
+        fan = FanOut(tool, items, parts.desk(), concurrency=concurrency, errors=errors, label=label, star=star)
+        return fan_out(fan, executor)
+
+    async def amap(
+        self,
+        tool: Callable[..., Any],
+        items: Iterable[Any],
+        *,
+        concurrency: int = 8,
+        errors: Errors = "raise",
+        label: str | None = None,
+        star: bool = False,
+    ) -> list[Any]:
+        """As ``map``, for an async tool, in tasks of the running loop. Cancelled, calls under way are in doubt."""
+        parts = self._parts
+        fan = FanOut(tool, items, parts.desk(), concurrency=concurrency, errors=errors, label=label, star=star)
+        return await fan_out_async(fan)
+
+    def once(self, name: str, decide: Any) -> Any:
+        """A value that is decided once for the task (a time, a random choice, an id), and the same for ever after.
+
+        ``decide`` is a function without parameters, sync or async (then await the result), or the value itself. Its
+        value is on disk before it is returned; the name alone says which decision it is. Where ``decide`` raises, or
+        the kernel dies before, it is decided again.
+        """
+        return once(name, decide, self._parts.desk())
 
     def in_doubt(self, call: CallRecord) -> bool:
         """Whether nobody knows if the call happened: its intent is recorded, and whoever made it is gone or gave up."""

@@ -61,6 +61,8 @@ class Tool:
     reconcile: Callable[..., Any] | None = None
     compensate: Callable[..., Any] | None = None
     each_call: bool = False
+    shared: bool = False
+    """Identical calls in one step are meant to have one result: nobody is warned."""
     key: Callable[..., Any] | None = None
     """Its value for the bound arguments is what identifies a call, instead of all of them."""
     counted: frozenset[str] | None = None

@@ -1,5 +1,6 @@
 """Values to bytes and back: notebook functions on the live namespace, large buffers apart from the stream."""
 
+from resumable_nb.codec.carry import Reply, Unsent, opened, packed, run, run_attached
 from resumable_nb.codec.coder import Codec
 from resumable_nb.codec.definitions import importable, is_filled, own_dict
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
@@ -11,12 +12,18 @@ __all__ = [
     "Codec",
     "Encoded",
     "OutOfBand",
+    "Reply",
     "Shared",
+    "Unsent",
     "dumps_value",
     "importable",
     "is_filled",
     "loads_value",
+    "opened",
     "own_dict",
+    "packed",
+    "run",
+    "run_attached",
     "stands_for_one",
     "used_up",
 ]
