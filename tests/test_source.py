@@ -524,3 +524,25 @@ def test_names_of_tells_bare_uses_and_imports() -> None:
     )
     assert names.bare == {"k", "len"}
     assert names.imports == {Import("a.b"), Import("c", ("d", "e"), 1)}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("x.query('a > @limit')", {"a", "limit"}),
+        ("x.query('a' 'b', engine='python')", {"ab"}),
+        ("x.eval(expr='limit + 1')", {"limit"}),
+        ("x.execute('select 1 from frame')", {"select", "from", "frame"}),
+        ("x.query(x)", {"eval"}),
+        ("x.query(f'a > {x}')", {"eval"}),
+        ("x.sql(f'select {x}', eager=True)", {"eval"}),
+        ("builtins.eval('n')", {"builtins", "eval"}),
+        ("x.execute(x)", set()),
+        ("x.eval()", set()),
+        ("x.query", set()),
+    ],
+)
+def test_functions_look_up_names_in_texts_that_are_code(text: str, names: set[str]) -> None:
+    """An unknown text is as good as a look at ``eval``: it reaches everything."""
+    code = next(each for each in compile(f"lambda x: {text}", "", "eval").co_consts if hasattr(each, "co_code"))
+    assert names_of(code).globals - {"1"} == names
