@@ -60,6 +60,17 @@ class Pending:
                 seen.add(id(entry.group))
                 yield entry.group
 
+    def tied(self, classes: Collection[str]) -> frozenset[str]:
+        """Names whose groups have one of these classes, or objects of it."""
+        return frozenset(
+            name
+            for name, entry in self._entries.items()
+            if not entry.saved_as
+            and not {*entry.group.names, *(key.split("@")[0].split(".")[0] for key in entry.group.refs)}.isdisjoint(
+                classes
+            )
+        )
+
     def current(self, group: Group) -> dict[str, Entry]:
         """The names whose value is to come from this group."""
         return {name: entry for name, entry in self._entries.items() if entry.group is group}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -11,6 +12,7 @@ from resumable_nb.codec import importable, is_filled, own_dict
 from resumable_nb.groups import Holding
 from resumable_nb.source import Body, code_names
 
+_CLASS: Final = re.compile(r"ClassDef\(name=str:'(\w+)'")
 _EVERYTHING: Final = frozenset(("globals", "eval", "exec", "locals", "vars", "dir", "__main__"))
 _EVERYTHING_ATTRIBUTES: Final = frozenset(("user_ns", "user_global_ns", "f_globals", "f_locals", "__globals__"))
 
@@ -43,6 +45,11 @@ def reach(
                 return frozenset(variables) | found | todo
             todo |= (names | {own_name(thing)}) - found - {""}
     return frozenset(found)
+
+
+def defined_classes(body: Body) -> frozenset[str]:
+    """Classes that the code defines under a name of the notebook."""
+    return body.writes.intersection(_CLASS.findall(body.normal)) if "ClassDef" in body.normal else frozenset()
 
 
 def names_in(thing: object) -> tuple[frozenset[str], frozenset[str]]:

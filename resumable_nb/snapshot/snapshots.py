@@ -21,7 +21,7 @@ from resumable_nb.pack import PackBuilder
 from resumable_nb.snapshot import compare, imports, writer
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, canonical, certain, former_class, may_bind, outlines
-from resumable_nb.snapshot.reach import reach
+from resumable_nb.snapshot.reach import defined_classes, reach
 from resumable_nb.snapshot.reader import Reader
 from resumable_nb.snapshot.space import Before, Capture, Namespace, Restored
 from resumable_nb.source import Body
@@ -332,7 +332,10 @@ class Snapshots:
                 holdings[name] = self._survey(space, {name: value}).holdings.get(name) if known else None
             return holdings[name]
 
-        return self._reach(space, body, holding) | (self.pending() if body.dynamic else frozenset())
+        everything = self.pending() if body.dynamic else frozenset()
+        # Objects of a class that is about to be defined anew belong to the one before.
+        old = self._pending.tied(classes) if (classes := defined_classes(body)) else frozenset()
+        return self._reach(space, body, holding) | everything | old
 
     def known(self, name: str, space: Namespace) -> str | Missing:
         """The canonical digest of a variable, where it is known without looking into the value."""

@@ -91,3 +91,13 @@ def test_functions(seeds: Seeds, name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_classes(seeds: Seeds, name: str) -> None:
     prove(seeds, CLASSES[name])
+
+
+def test_class_defined_anew_by_a_plain_cell_leaves_restored_objects_alone(seeds: Seeds) -> None:
+    """Also where only its data differ, and its objects are not loaded yet."""
+    steps = ["%%resumable a\nclass Config: rate = 1\nfirst = Config()", "%%resumable b\nsecond = Config()"]
+    seeds()(*steps)
+    kernel = seeds()
+    kernel(*steps, "class Config: rate = 2")
+    assert kernel("first.rate, second.rate, Config.rate").value == "(1, 1, 2)"
+    assert kernel("type(first) is type(second), type(first) is Config").value == "(True, False)"
