@@ -14,7 +14,7 @@ from typing import Any
 from resumable_nb import block, plan, scope, session
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.events import Event
-from resumable_nb.magics import blocks, complete, rewrite
+from resumable_nb.magics import blocks, complete, configuration, rewrite
 from resumable_nb.magics.late import Outside, Results, bring_back, bring_back_results
 from resumable_nb.magics.notice import Waiting, say
 from resumable_nb.magics.options import cell_options
@@ -38,6 +38,8 @@ class Cell:
     """Names and identities when it started."""
     body: Body | None = None
     """Of a ``%%resumable`` cell, once it was parsed."""
+    set_up: tuple[configuration.Line, ...] = ()
+    """The magics of a ``%%resumable`` cell that run even when it is skipped."""
     normal: str = ""
     """The normal form of a plain cell's code."""
     execution: Execution | None = None
@@ -111,7 +113,9 @@ class Hooks:
         if session.has_problem():
             return rewrite.raising(tree, f"{_SESSION}.raise_problem()")
         if self.cell is not None and threading.current_thread() is self._main and rewrite.is_entered(tree):
-            self.cell.body = analyse(rewrite.body_of(tree), transform=self.shell.transform_cell)
+            statements = rewrite.body_of(tree)
+            self.cell.set_up = configuration.set_up(statements)
+            self.cell.body = analyse(statements, transform=self.shell.transform_cell)
             tree = rewrite.CellRewriter(f"{_SESSION}.cell_pending()", self.shell.ast_node_interactivity).rewrite(tree)
         else:
             pending = session.current().snapshots.pending() if session.is_open() else frozenset()
@@ -148,6 +152,7 @@ class Hooks:
         if execution.pending:
             cell.recorder = self.record()
         else:
+            configuration.run(self.shell, cell.set_up)
             self.replay(execution.outputs)
             if execution.restored is not None and (result := execution.restored.result):
                 self._results.remember(lambda: current.snapshots.result(current.space, result))
