@@ -47,6 +47,8 @@ class Life:
     """With the outputs, as far as it came."""
     died: bool = False
     error: str = ""
+    failed: int | None = None
+    """Index of the cell that raised."""
     variables: dict[str, str] = field(default_factory=dict)
     """Digests at the end, by name."""
     durations_s: dict[int, float] = field(default_factory=dict)
@@ -125,6 +127,7 @@ async def _run(life: Life, place: Place, manager: Any, load: bool, kill: Kill | 
         if load:
             await _ask(client, LOAD, silent=False)
             await _ask(client, _call("watch", str(place.log), *point))
+        index = 0
         for index, cell in enumerate(life.notebook.cells):
             if cell.cell_type != "code" or not cell.source.strip():
                 continue
@@ -143,6 +146,7 @@ async def _run(life: Life, place: Place, manager: Any, load: bool, kill: Kill | 
         await _ask(client, _call("report", path=str(path)))
         life.variables = json.loads(path.read_text())
     except CellExecutionError as error:
+        life.failed = index
         life.error = f"cell [{index}] raised {error.ename}: {error.evalue}"
     finally:
         client.kc.stop_channels()

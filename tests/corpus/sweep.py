@@ -40,13 +40,16 @@ class Verdict:
     differences: list[str] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     cells: int = 0
+    cut: str = ""
+    """Why the notebook was run up to a cell only: that one raises in a plain run."""
     replayed: int = 0
     """How often a finished cell ran again because something it made could not be saved."""
 
     def __str__(self) -> str:
         if not self.differences:
             again = f", {self.replayed} replayed" if self.replayed else ""
-            return f"ok       {self.name}: {self.cells} cells, {len(self.kills)} kills{again}"
+            cut = f" (up to where it raises plainly: {self.cut})" if self.cut else ""
+            return f"ok       {self.name}: {self.cells} cells, {len(self.kills)} kills{again}{cut}"
         return f"differs  {self.name}: " + "\n         ".join(self.differences)
 
 
@@ -59,6 +62,12 @@ async def sweep(notebook_path: Path, *, seed: int, kills: int) -> Verdict:
         stack.callback(_end_processes, root)
         places = [_place(root / name, notebook_path) for name in ("first", "second", "resumed")]
         plain = [await live(_cleared(notebook), place, load=False) for place in places[:2]]
+        ends = [life.failed for life in plain if life.failed is not None]
+        if ends and min(ends) > 0:
+            verdict.cut = plain[0].error or plain[1].error
+            notebook.cells = notebook.cells[: min(ends)]
+            places[:2] = [_place(root / name, notebook_path) for name in ("first again", "second again")]
+            plain = [await live(_cleared(notebook), place, load=False) for place in places[:2]]
         if error := plain[0].error or plain[1].error or ("the kernel died" if plain[0].died or plain[1].died else ""):
             verdict.differences.append(f"does not run plainly: {error}")
             return verdict
