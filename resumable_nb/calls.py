@@ -13,7 +13,7 @@ from resumable_nb.claim import Claim
 from resumable_nb.desk import Desk
 from resumable_nb.drive import Course, Flight, Key, Outcome, Raised, Returned, Wait, at_work, inside_a_tool
 from resumable_nb.effect import Effect
-from resumable_nb.errors import UsageError
+from resumable_nb.errors import NotSaved, UsageError
 from resumable_nb.frame import user_level
 from resumable_nb.journal import Journal
 from resumable_nb.model import MISSING, CallRecord, Missing, place
@@ -140,6 +140,8 @@ class _Call:
             case plan.ReplayError(record):
                 self.effect.emit("call.replayed")
                 return self.effect.failed(record, Raised(result.error_of(self.journal, record)))
+            case plan.Call() | plan.Reconcile() | plan.Ask() if self.scope.replayed_for:
+                raise NotSaved(f"{self.claim.text} is not recorded as done, so it cannot be answered", path="")
             case plan.Call(record):
                 return (yield from self.effect.make(record))
             case plan.Reconcile(record) | plan.Ask(record) if at_work(self.key):

@@ -32,7 +32,7 @@ ATOMS: Final = frozenset(
     | {types.CodeType, types.ModuleType, types.GenericAlias, types.UnionType}
     | {types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType}
     | {types.MemberDescriptorType, types.ClassMethodDescriptorType, types.FrameType, types.TracebackType}
-    | {weakref.ref, logging.RootLogger, logging.Logger}
+    | {logging.RootLogger, logging.Logger}
 )
 """Types whose objects cannot change, or are found again by name: nothing is shared through them."""
 
@@ -60,6 +60,7 @@ class _Verdict(enum.Enum):
     WEAK = enum.auto()
     PANDAS = enum.auto()
     VARIABLE = enum.auto()
+    WEAK = enum.auto()
 
 
 @dataclass(slots=True)
@@ -168,6 +169,11 @@ class Survey:
                         children += [each for each in axes if id(each) in self._labels]
                     case _Verdict.ENUM:
                         children.append(type(thing))
+                    case _Verdict.WEAK:
+                        target = thing()
+                        # Libraries tie much together in this way that nobody sees.
+                        if top or type(target).__module__ == "__main__":
+                            children.append(target)
                     case _Verdict.VARIABLE:
                         found.nodes[id(thing)] = thing
                         children.append(contextvars.copy_context().get(thing))
@@ -293,6 +299,8 @@ def _judge(kind: type) -> _Verdict:
         return _Verdict.WEAK
     if kind in _TRANSPARENT:
         return _Verdict.TRANSPARENT
+    if kind is weakref.ref:
+        return _Verdict.WEAK
     if kind is contextvars.ContextVar:
         return _Verdict.VARIABLE
     if numpy is not None:

@@ -232,6 +232,8 @@ class Memory(MutableSequence[Message]):
 
     def _edit(self) -> list[Line]:
         """The lines, to be changed; ``_keep`` afterwards."""
+        if scope.current().replayed_for:
+            raise UsageError("the memory is not changed while a finished step is replayed")
         self._lease.ensure()  # first: who has just become the owner reads anew
         return self._open()
 

@@ -334,6 +334,8 @@ class Manifest(Stored, frozen=True, kw_only=True):
     """Canonical digest of each saved name, after the step."""
     outlines: dict[str, str] = {}
     """The same of names without canonical content, unsaved ones too: what has none counts by its type."""
+    along: dict[str, list[str]] = {}
+    """Unsaved name to the saved ones that share objects with it."""
     companions: tuple[str, ...] = ()
     """Saved because they share objects with a changed variable, and not changed themselves: bound again only where an
     equal value is bound, so that the sharing comes back and nobody's newer value is lost."""

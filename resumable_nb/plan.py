@@ -131,9 +131,17 @@ def stale(record: StepRecord, key: StepKey) -> tuple[Change, ...]:
 
 
 def decide_step(
-    record: StepRecord | Missing, key: StepKey, options: StepOptions, missing_files: Collection[str] = ()
+    record: StepRecord | Missing,
+    key: StepKey,
+    options: StepOptions,
+    missing_files: Collection[str] = (),
+    *,
+    may_wait: bool = False,
 ) -> StepDecision:
-    """``missing_files``: artefacts of ``--makes`` that are not there any more."""
+    """``missing_files``: artefacts of ``--makes`` that are not there any more.
+
+    ``may_wait``: what could not be saved is there still, or can be brought back when it is used.
+    """
     if record is MISSING:
         return Run(1, "first run")
     changes = stale(record, key)
@@ -156,7 +164,7 @@ def decide_step(
                 return Run(record.version + 1, f"missing: {', '.join(sorted(missing_files))}")
             if record.replay:
                 return Continue(record, True, f"replayed: {record.replay}")
-            if record.unsaved:
+            if record.unsaved and not may_wait:
                 names = ", ".join(sorted(record.unsaved))
                 return Continue(record, True, f"replayed: {names} could not be saved")
             return Skip(record)

@@ -11,10 +11,10 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from resumable_nb import divergence, output, plan
+from resumable_nb import divergence, output, plan, scope
 from resumable_nb.configured import PART, Configured
 from resumable_nb.control import Control
-from resumable_nb.errors import ResumableError, Stopped, StoppedTask, chain
+from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask, chain
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import Lookup, describe, step_key
 from resumable_nb.journal import Journal
@@ -31,6 +31,7 @@ from resumable_nb.model import (
 )
 from resumable_nb.preview import scrub
 from resumable_nb.randomness import random_state, set_random_state
+from resumable_nb.replay import Replays
 from resumable_nb.scope import Entry, StepScope
 from resumable_nb.snapshot import Before, Namespace, Restored, Snapshots
 from resumable_nb.source import Body
@@ -117,6 +118,7 @@ class Runner:
         self._clock = clock
         self._monotonic = time.monotonic
         self._configured = Configured(journal)
+        self.replays = Replays(snapshots, journal, bus)
         self._started_s: dict[str, float] = {}
 
     def key(self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING) -> StepKey:
@@ -143,11 +145,14 @@ class Runner:
         if recorded is not MISSING and recorded.status == "compensated":
             self._go_on()  # a crash may have cut the rollback short
         key = self.key(spec, space, recorded)
-        decision = plan.decide_step(recorded, key, spec.options, missing_files(spec))
+        waits = recorded is not MISSING and self.replays.may_wait(space, recorded)
+        decision = plan.decide_step(recorded, key, spec.options, missing_files(spec), may_wait=waits)
         if isinstance(decision, plan.Skip) and self._memory.changed(decision.record):
             decision = plan.Run(decision.record.version + 1, "what it found in the memory changed")
         if replay and isinstance(decision, plan.Skip):
             decision = plan.Continue(decision.record, True, replay)
+        if (names := scope.current().replayed_for) and not isinstance(decision, plan.Skip):
+            raise NotSaved(f"step {spec.id} inside it has to run too", step=spec.id, names=names)
         match decision:
             case plan.Skip(record):
                 return self._skip(spec, space, decision, record, key)
@@ -225,9 +230,11 @@ class Runner:
     ) -> Execution:
         self._configured.restore(record)  # first: imports may need a path
         # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
-        restore = self._snapshots.restore if spec.kind == "cell" else self._snapshots.restore_now
-        restored = restore(space, record.manifest)
-        if spec.kind != "cell":
+        if spec.kind == "cell":
+            self.replays.expect(record, spec.body, lambda: self.key(spec, space))
+            restored = self._snapshots.restore(space, record.manifest, step=spec.id)
+        else:
+            restored = self._snapshots.restore_now(space, record.manifest)
             self._configured.settle()
         self._made(space, {*record.saved_names, *record.unsaved}, record.key)
         self._memory.skip(record)
@@ -250,7 +257,7 @@ class Runner:
         same_key: bool = False,
     ) -> Execution:
         self._configured.begin(spec.id)
-        self._snapshots.materialise(space, self._snapshots.reach(space, spec.body))
+        self.replays.bring(space, spec.body)
         rows: dict[str, bytes] = {}
         if earlier is not MISSING and same_key and earlier.random:
             set_random_state(self._journal.blob(earlier.random))

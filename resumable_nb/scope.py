@@ -58,6 +58,8 @@ class StepScope:
     """What the step depends on, as it was when the body first began; a loop that goes on from a kept turn says so."""
     continuing: bool = False
     """The body runs again after a crash, a stop or an error: recorded failures that it handled replay."""
+    replayed_for: str = ""
+    """The names for which a finished body runs once more: no call that is not recorded may be made."""
     unchanged: bool = False
     """It is the code that ran before, from the same state: it asks for the same calls, in the same order."""
     first_call: int = 0

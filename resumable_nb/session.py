@@ -45,20 +45,22 @@ from resumable_nb.task import Task
 
 __all__ = [
     "STORE_FOLDER", "Session", "Task", "cell_pending", "close", "current", "enter_block", "has_problem", "is_open",
-    "leave", "open_session", "opened", "pending", "raise_problem", "restored", "set_cell", "set_problem", "set_shell",
-    "slug", "task",
+    "leave", "open_session", "opened", "pending", "raise_problem", "restored", "set_cell", "set_due", "set_problem",
+    "set_shell", "settle_due", "slug", "task",
 ]  # fmt: skip
 
 
 class Variables:
     """The ``Lookup`` of one namespace: loads what is pending, knows what is clean."""
 
-    def __init__(self, space: Namespace, snapshots: Snapshots, provenance: dict[str, str]) -> None:
-        self._space, self._snapshots, self._provenance = space, snapshots, provenance
+    def __init__(self, space: Namespace, session: Session) -> None:
+        self._space, self._snapshots, self._provenance = space, session.snapshots, session.provenance
+        self._replay = session.runner.replays.load
 
     def value(self, name: str) -> object | Missing:
         if name in self._snapshots.pending() and self._space.lazy:
             self._snapshots.materialise(self._space, [name])
+            self._replay(self._space, name)
         found: object | Missing = self._space.variables.get(name, MISSING)
         return self._space.live.get(name, MISSING) if found is MISSING else found
 
@@ -78,6 +80,8 @@ class Shell(Protocol):
     def record(self) -> Recorder: ...
     def replay(self, outputs: list[dict[str, Any]]) -> None: ...
     def announce(self, execution: Execution) -> None: ...
+    def execute(self, text: str) -> None: ...
+    def can_execute(self, text: str) -> bool: ...
 
 
 def _is_special(name: str) -> bool:
@@ -139,7 +143,7 @@ class Session:
         self.bus.listen(self._on_event)
 
     def lookup(self, space: Namespace) -> Lookup:
-        return Variables(space, self.snapshots, self.provenance)
+        return Variables(space, self)
 
     def _made(self, space: Namespace, names: Collection[str], key: StepKey) -> None:
         """A value without content of its own counts by the step that changed it last, and by what went into that."""
@@ -193,11 +197,21 @@ class Session:
         """Bring back the pending variables that this code can reach. Returns all names that it can reach."""
         names = self.snapshots.reach(self.space, body)
         self.snapshots.materialise(self.space, names)
+        self.snapshots.presence.touch(names)
         return names
+
+    def settle(self, body: Body) -> None:
+        """Bring back also what only running a step's body can: as the first act of the cell that reaches it."""
+        self.runner.replays.bring(self.space, body)
 
     def load_all(self) -> None:
         """Bring back every pending variable: afterwards nobody will know where they are."""
         self.snapshots.materialise(self.space, None)
+
+    def use_shell(self, shell: Shell | None) -> None:
+        replays = self.runner.replays
+        replays.execute = None if shell is None else shell.execute
+        replays.can_execute = (lambda _text: False) if shell is None else shell.can_execute
 
     def record(self) -> Recorder | None:
         return _shell[-1].record() if _shell else None
@@ -246,12 +260,15 @@ _open: list[Session] = []
 _shell: list[Shell] = []
 _cell: list[Execution] = []
 _problem: list[ResumableError] = []
+_due: list[Body] = []
 _listeners: list[Listener] = []
 
 
 def set_shell(shell: Shell | None, *listeners: Listener) -> None:
     """Say which shell shows and records output (None: there is none), and who listens to each session's events."""
     _shell[:] = [] if shell is None else [shell]
+    for session in _open:
+        session.use_shell(shell)
     _listeners[:] = listeners
     for session in _open:
         for listener in listeners:
@@ -266,6 +283,17 @@ def set_cell(execution: Execution | None) -> None:
 def set_problem(problem: ResumableError | None) -> None:
     """Say what was met before the running cell began, where nothing could be raised."""
     _problem[:] = [] if problem is None else [problem]
+
+
+def set_due(body: Body) -> None:
+    """Say which code is about to run that reaches what only a replay brings back."""
+    _due[:] = [body]
+
+
+def settle_due() -> None:
+    """Replay it now. Generated code calls this first."""
+    while _due:
+        current().settle(_due.pop())
 
 
 def has_problem() -> bool:
@@ -332,6 +360,7 @@ def open_session(
     if earlier is not None:
         session.provenance |= earlier.provenance
     session.unnamed = name is None and not place.notebook
+    session.use_shell(_shell[-1] if _shell else None)
     _open.append(session)
     _serve()  # anew in a process that was forked after the import
     return session

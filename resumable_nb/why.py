@@ -45,6 +45,9 @@ class Why:
                 lines += _told(change, record, self.now)
         elif record.status == "done":
             lines.append("nothing that it depends on is known to have changed since")
+        for name, why in sorted(record.unsaved.items()):
+            told = why if why.startswith(name) else f"{name}: {why}"
+            lines.append(f"{told}: not saved, a new kernel replays the step when it is used")
         return lines
 
     def __repr__(self) -> str:

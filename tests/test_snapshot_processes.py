@@ -321,7 +321,7 @@ good = [1]
 match = re.match('a', 'abc')
 also = good
 # check
-assert good == [1] and also is good and 'gen' not in dir() and 'match' not in dir()
+assert good == [1] and also is good and 'gen' not in dir() and match[0] == 'a'
 """,
     "a chain of many nodes": """
 # step

@@ -93,6 +93,15 @@ class Codec:
         """Raises ``NotSaved`` where the objects' own code fails."""
         return self._read(stream, buffers, self._shelf)
 
+    def decode_apart(self, stream: bytes | memoryview, buffers: Sequence[Any] = ()) -> Any:
+        """As ``decode``, and living classes keep their attributes: for values that live beside the namespace's own."""
+        return self._read(stream, buffers, self._shelf.apart())
+
+    def copy(self, value: Any, *, own: Collection[object] = (), shared: Shared = NOTHING_SHARED) -> Any:
+        """A deep copy. Raises ``NotSaved``."""
+        encoded = self.encode(value, own=own, shared=shared)
+        return self.decode_apart(encoded.stream, [bytearray(each.raw) for each in encoded.buffers])
+
     def definitions_of(self, refs: Mapping[str, object]) -> dict[str, bytes]:
         """A stream for each definition that ``refs`` names, and for those that they name in turn."""
         found: dict[str, bytes] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -36,6 +37,12 @@ class Shelf:
         self._former = former
         self._built: dict[tuple[str, str], Any] = {}
         self._lock = threading.RLock()
+
+    def apart(self) -> Shelf:
+        """The same, for reading what must not change anything living."""
+        other = copy.copy(self)
+        other.trial = True
+        return other
 
     def resolve(self, name: str, digest: str) -> Any:
         with self._lock:

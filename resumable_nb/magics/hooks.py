@@ -19,6 +19,7 @@ from resumable_nb.magics.late import Outside, Results, bring_back, bring_back_re
 from resumable_nb.magics.notice import Waiting, say
 from resumable_nb.magics.options import cell_options
 from resumable_nb.magics.progress import Progress
+from resumable_nb.magics.rehearsal import Rehearsal
 from resumable_nb.magics.signals import Signals
 from resumable_nb.model import MISSING, digest, step_path
 from resumable_nb.output import Recorder, replay
@@ -60,11 +61,13 @@ class Hooks:
     _outside: Outside = field(init=False)
     _signals: Signals = field(init=False)
     _uncomplete: Callable[[], None] = field(init=False)
+    _rehearsal: Rehearsal = field(init=False)
 
     def __post_init__(self) -> None:
         self._results = Results(self.shell)
         self._outside = Outside(self.shell, self._results)
         self._signals = Signals(self.shell)
+        self._rehearsal = Rehearsal(self.shell)
 
     @property
     def cell(self) -> Cell | None:
@@ -77,7 +80,7 @@ class Hooks:
         self.shell.events.register("post_run_cell", self.post_run_cell)
         self._outside.install()
         self._uncomplete = complete.install(self.shell)
-        session.set_shell(self, Progress(self.shell), self.tell, Waiting(self.shell))
+        session.set_shell(self, Progress(self.shell), self.tell, self._on_event, Waiting(self.shell))
 
     def uninstall(self) -> None:
         if session.is_open():
@@ -121,8 +124,10 @@ class Hooks:
             pending = session.current().snapshots.pending() if session.is_open() else frozenset()
             try:
                 body = analyse(tree, transform=self.shell.transform_cell)
-                bring_back(body, self._results)
-                if self.cell is not None:  # what is loaded for a cell is not made by it
+                if bring_back(body, self._results) and not self._rehearsal.on:
+                    session.set_due(body)
+                    tree = rewrite.preceded(tree, f"{_SESSION}.settle_due()")
+                if self.cell is not None and not self._rehearsal.on:  # what is loaded for a cell is not made by it
                     self.cell.normal = self.cell.normal or body.normal
                     names = pending & self.shell.user_ns.keys()
                     self.cell.before |= {name: id(self.shell.user_ns[name]) for name in names}
@@ -211,7 +216,7 @@ class Hooks:
             names = "; ".join(
                 why if why.startswith(name) else f"{name}: {why}" for name, why in sorted(record.unsaved.items())
             )
-            self.say(f"! {record.name}: not saved: {names[:400]}. The step will be replayed in a new kernel.")
+            self.say(f"! {record.name}: not saved: {names[:400]}. A new kernel replays the step when that is used.")
 
     def _trace_origins(self, cell: Cell) -> None:
         """Remember which code made a variable: what has no content of its own counts by its origin."""
@@ -255,6 +260,25 @@ class Hooks:
         """Listens for rollbacks, whoever began them."""
         if event.kind == "rollback.ended":
             self.say(f"↶ {event.step or 'the whole task'}: {plural(len(event.facts['undone']), 'tool call')} undone")
+
+    def execute(self, text: str) -> None:
+        """Run the body of a marked cell once more, and show nothing."""
+        self._rehearsal.run(text)
+
+    def can_execute(self, text: str) -> bool:
+        return self._rehearsal.can_run(text)
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind == "step.replayed":
+            names, own = event.facts["names"], self.shell.user_ns
+            if self.cell is not None:  # they are not made by the cell that runs
+                self.cell.before |= {name: id(own[name]) for name in names if name in own}
+            self.say(f"↻ {event.step}: replayed for {', '.join(names)}")
+            if other := event.facts["other"]:
+                self.say(
+                    f"! {event.step}: the replay made another {', '.join(other)} than was recorded, which stays; "
+                    f"%resumable rerun {event.step} makes both anew"
+                )
 
     def say(self, text: str) -> None:
         say(self.shell, text)

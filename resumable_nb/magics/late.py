@@ -67,15 +67,20 @@ class Results:
                 setattr(hook, name, value)
 
 
-def bring_back(body: Body, results: Results) -> None:
-    """Load what code can reach, before it runs. Raises ``Corrupt``, ``NotSaved``."""
+def bring_back(body: Body, results: Results) -> bool:
+    """Load what code can reach, before it runs. Returns whether some of it has to be replayed.
+
+    Raises ``Corrupt``, ``NotSaved``.
+    """
     if not session.is_open():
-        return
+        return False
     current = session.current()
     current.runner.settle()
-    if not results and not current.snapshots.pending():
-        return
-    results.load(current.load(body), everything=body.dynamic)
+    if not results and not current.snapshots.pending() and not current.snapshots.presence.watching:
+        return False
+    names = current.load(body)
+    results.load(names, everything=body.dynamic)
+    return bool(current.snapshots.owing.due(current.space, names))
 
 
 def bring_back_results(body: Body, results: Results) -> None:

@@ -111,6 +111,19 @@ def raising(tree: ast.Module, call: str) -> ast.Module:
     return ast.Module([ast.copy_location(ast.Expr(expression(call, where)), where)], [])
 
 
+def preceded(tree: ast.Module, call: str) -> ast.Module:
+    """The cell, with ``call`` evaluated before anything else that it does."""
+    early, body = _early(tree.body)
+    where = body[0] if body else early[0]
+    return ast.Module([*early, ast.copy_location(ast.Expr(expression(call, where)), where), *body], tree.type_ignores)
+
+
+def code_of(tree: ast.Module) -> ast.Module:
+    """What the user wrote in a marked cell, as a module of its own."""
+    early, body = _early(body_of(tree))
+    return ast.Module([*early, *body], tree.type_ignores)
+
+
 class CellRewriter:
     """Put the body of a marked cell under a guard.
 

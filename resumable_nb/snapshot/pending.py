@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,19 @@ class Pending:
     def forget(self, names: Collection[str]) -> None:
         for name in names:
             self._entries.pop(name, None)
+
+    def current_entries(self) -> dict[str, Entry]:
+        """The variables that are pending, each with where its value is."""
+        return {name: entry for name, entry in self._entries.items() if not entry.saved_as}
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Nothing is pending within the block."""
+        kept, self._entries = self._entries, {}
+        try:
+            yield
+        finally:
+            self._entries = kept
 
     def groups(self, names: Collection[str] | None) -> Iterator[Group]:
         """The groups that have one of the names still pending (None: any), each once."""

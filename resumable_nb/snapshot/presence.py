@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -39,19 +40,32 @@ class Presence:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, str]] = {}
-        self._unsaved: dict[str, tuple[int, str, str]] = {}
+        self._unsaved: dict[str, tuple[Callable[[], object], str, str]] = {}
+        self._touched: set[str] = set()
 
     def note(self, name: str, value: Any, digest: str, group: Group, mark: Callable[[], str]) -> None:
         """``value`` is what ``group`` holds. Without a canonical ``digest``, its mark says whether it is unchanged."""
         self._known[name] = (id(value), digest or f"{_place(group)} {mark()}")
 
-    def note_unsaved(self, name: str, value: Any, step: str, mark: str) -> None:
-        """``value`` could not be saved; ``step`` says where it belongs."""
-        self._unsaved[name] = (id(value), step, mark)
+    def note_unsaved(self, name: str, value: Any, manifest_digest: str, mark: str) -> None:
+        """``value`` could not be saved with that manifest."""
+        self._unsaved[name] = (_reference(value), manifest_digest, mark)
+        self._touched.discard(name)
 
-    def is_left(self, name: str, value: Any, step: str, mark: str) -> bool:
+    @property
+    def watching(self) -> bool:
+        """Whether it matters which names code reaches."""
+        return bool(self._unsaved)
+
+    def touch(self, names: Collection[str]) -> None:
+        """Code that reaches these names runs: what each use changes is not what it was."""
+        self._touched.update(names & self._unsaved.keys())
+
+    def is_left(self, name: str, value: Any, manifest_digest: str, mark: str, *, used_up: bool) -> bool:
         """Whether the object that could not be saved is there, and nothing shows that it was changed."""
-        return self._unsaved.get(name) == (id(value), step, mark)
+        found, known_manifest, known_mark = self._unsaved.get(name, (_nothing, "", ""))
+        same = found() is value and (known_manifest, known_mark) == (manifest_digest, mark)
+        return same and not (used_up and name in self._touched)
 
     def is_there(self, variables: Mapping[str, Any], manifest: Manifest, group: Group, mark: Mark) -> bool:
         """Whether the variables of a group are the saved objects, unchanged: a step run again in a live kernel."""
@@ -92,6 +106,18 @@ def certain(manifest: Manifest, names: Iterable[str]) -> list[str]:
     """The names that the step surely made or changed."""
     loose: Collection[str] = {*manifest.companions, *manifest.perhaps}
     return [name for name in names if name not in loose]
+
+
+def _reference(value: Any) -> Callable[[], object]:
+    """An address may come again: the object itself is kept, weakly where it can be."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
+
+
+def _nothing() -> object:
+    return MISSING
 
 
 def former_class(found: Any) -> Any:

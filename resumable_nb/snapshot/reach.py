@@ -15,6 +15,7 @@ from resumable_nb.source import Body, code_names
 _CLASS: Final = re.compile(r"ClassDef\(name=str:'(\w+)'")
 _EVERYTHING: Final = frozenset(("globals", "eval", "exec", "locals", "vars", "dir", "__main__"))
 _EVERYTHING_ATTRIBUTES: Final = frozenset(("user_ns", "user_global_ns", "f_globals", "f_locals", "__globals__"))
+_ANY_VALUE: Final = frozenset(("globals", "eval", "exec", "locals", "__main__", *_EVERYTHING_ATTRIBUTES))
 
 
 def reach(
@@ -22,13 +23,17 @@ def reach(
     variables: Mapping[str, object],
     holding: Callable[[str], Holding | None],
     own_name: Callable[[object], str],
+    owed: frozenset[str] = frozenset(),
 ) -> frozenset[str]:
     """Names that ``body`` may read or delete, and those that what it finds there may.
 
-    ``holding(name)`` is what a variable holds; ``own_name`` the variable that a class is bound to, or "".
+    ``owed`` are names that only running a step's body can bring back: code that lists names (``dir()``, ``%whos``) does
+    not reach them, only code that may look up any value does. ``holding(name)`` is what a variable holds; ``own_name``
+    the variable that a class is bound to, or "".
     """
     if body.dynamic:
-        return frozenset(variables) | body.reads | body.deletes
+        looks_up = not (body.reads | body.attributes).isdisjoint(_ANY_VALUE)
+        return frozenset(variables) | body.reads | body.deletes | (owed if looks_up else frozenset())
     found: set[str] = set()
     looked_at: set[int] = set()
     todo = set(body.reads | body.deletes)
@@ -42,7 +47,8 @@ def reach(
             looked_at.add(id(thing))
             names, attributes = names_in(thing)
             if names & _EVERYTHING or attributes & _EVERYTHING_ATTRIBUTES:
-                return frozenset(variables) | found | todo
+                looks_up = not (names | attributes).isdisjoint(_ANY_VALUE)
+                return frozenset(variables) | found | todo | (owed if looks_up else frozenset())
             todo |= (names | {own_name(thing)}) - found - {""}
     return frozenset(found)
 

@@ -52,11 +52,14 @@ class Reader:
             )
         return data
 
-    def values(self, codec: Codec, group: Group) -> dict[str, Any]:
-        """The variables of a group. Raises ``Corrupt``, or ``NotSaved`` where the objects' own code fails."""
+    def values(self, codec: Codec, group: Group, *, apart: bool = False) -> dict[str, Any]:
+        """The variables of a group, ``apart`` from what lives in the namespace.
+
+        Raises ``Corrupt``, or ``NotSaved`` where the objects' own code fails.
+        """
         stream = self.blob(group.stream) if group.stream else self._long_stream(group)
         buffers = [pack.load(self._store, each, verify=self._verify) for each in group.buffers]
-        found: dict[str, Any] = codec.decode(stream, buffers)
+        found: dict[str, Any] = (codec.decode_apart if apart else codec.decode)(stream, buffers)
         return found
 
     def _long_stream(self, group: Group) -> bytes:

@@ -15,15 +15,17 @@ from resumable_nb import randomness
 from resumable_nb.codec import Codec
 from resumable_nb.errors import NotSaved
 from resumable_nb.events import Bus
-from resumable_nb.groups import Holding, Survey, Written, is_atom
+from resumable_nb.groups import Holding, Survey, is_atom
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.pack import PackBuilder
 from resumable_nb.snapshot import compare, imports, writer
+from resumable_nb.snapshot.owing import Owed, Owing, sharing
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, canonical, certain, former_class, may_bind, outlines
-from resumable_nb.snapshot.reach import defined_classes, reach
+from resumable_nb.snapshot.reach import defined_classes
 from resumable_nb.snapshot.reader import Reader
 from resumable_nb.snapshot.space import Before, Capture, Namespace, Restored
+from resumable_nb.snapshot.surveyor import Surveyor
 from resumable_nb.source import Body
 from resumable_nb.store.base import Store
 
@@ -42,30 +44,34 @@ class Snapshots:
         self._loading: list[Group] = []
         self._definitions: dict[str, str] = {}
         """Where the definitions are that known manifests name: key to blob."""
-        self._presence = Presence()
+        self.presence = Presence()
         self._results: dict[str, Any] = {}
         self._numbers = itertools.count(1)
         self._open: weakref.WeakSet[Before] = weakref.WeakSet()
         self._lock = threading.RLock()
-        self._codecs: dict[int, Codec] = {}
+        self._surveyor = Surveyor(self._new_codec)
+        self.owing = Owing(self._pending, self.presence, self._surveyor, self._read_apart)
         self._live = Namespace(live, live, lambda _: False)
+
+    def _new_codec(self, live: dict[str, Any]) -> Codec:
+        return Codec(live, fetch=self._fetch, load=self._load_named, former=self._former)
 
     # --- saving
 
     def begin(self, space: Namespace, body: Body) -> Before:
         """Take note of the variables before a body runs."""
         variables = space.visible()
-        survey = self._survey(space, variables)
+        survey = self._surveyor.survey(space, variables)
         before = Before(
             body,
             variables,
-            self._reach(space, body, survey.holdings.get),
+            self._surveyor.reach(space, body, survey.holdings.get, frozenset()),
             random=randomness.random_state(),
             modules=frozenset(sys.modules),
         )
-        compare.watch(before, survey, self._digest(space))
+        compare.watch(before, survey, self._surveyor.digest(space))
         named = before.reached | body.writes
-        before.definitions = compare.references(survey, named, self._codec(space).definitions.reference)
+        before.definitions = compare.references(survey, named, self._surveyor.codec(space).definitions.reference)
         self._open.add(before)
         return before
 
@@ -84,10 +90,14 @@ class Snapshots:
             variables = space.visible()
             if space.lazy:
                 self._pending.forget(variables.keys())
+                self.owing.forget(variables.keys())
             values = variables if result is MISSING else {**variables, RESULT: result}
-            survey = self._survey(space, values)
-            found = compare.difference(before, variables, survey, self._digest(space), self._pending.names())
-            changed = found.changed | compare.holders(before, survey, self._codec(space).definitions.reference)
+            survey = self._surveyor.survey(space, values)
+            found = compare.difference(
+                before, variables, survey, self._surveyor.digest(space), self._pending.names() | self.owing.names()
+            )
+            changed = found.changed | compare.holders(before, survey, self._surveyor.codec(space).definitions.reference)
+            mutated = {name for name in changed if before.references.get(name, MISSING) is variables.get(name)}
             wanted = (changed | found.perhaps) - set(drop)
             if keep is not None:
                 wanted &= set(keep)
@@ -98,6 +108,7 @@ class Snapshots:
                 survey,
                 seeds,
                 changed=changed,
+                mutated=mutated,
                 perhaps=found.perhaps - changed,
                 deleted=found.deleted,
                 random=randomness.changed(before.random, randomness.random_state()),
@@ -113,7 +124,7 @@ class Snapshots:
             self.materialise(space, names)
             chosen = frozenset(names)
             values = {name: space.variables[name] for name in names}
-            survey = self._survey(space, values)
+            survey = self._surveyor.survey(space, values)
             return self._save(
                 space, values, survey, chosen, changed=chosen, random=randomness.random_state(), allowed=chosen
             )
@@ -126,6 +137,7 @@ class Snapshots:
         seeds: Collection[str],
         *,
         changed: frozenset[str],
+        mutated: Collection[str] = (),
         perhaps: frozenset[str] = frozenset(),
         deleted: frozenset[str] = frozenset(),
         random: bytes = b"",
@@ -141,18 +153,24 @@ class Snapshots:
         ]
         builder = PackBuilder(self._store, lambda kind: self._bus.emit(kind))
         try:
-            work = writer.Writer(self._codec(space), survey, builder)
+            work = writer.Writer(self._surveyor.codec(space), survey, builder)
             work.write(sorted(groups, key=sorted))
             builder.seal()
         except BaseException:
             builder.abort()
             raise
         names = frozenset(name for group in work.groups for name in group.names)
-        digests = canonical({name: values[name] for name in names})
+        # What cannot be saved, and holds what was changed in place, was changed too.
+        unsaved = {
+            name: why
+            for name, why in work.failed.items()
+            if name in changed | perhaps or not survey.group_of(name).isdisjoint(mutated)
+        }
+        digests = canonical({name: values[name] for name in {*names, *unsaved}})
         for group in work.groups:
+            self.owing.keep_place(group, digests)
             for name in group.names:
                 self._note(space, name, values[name], digests.get(name, ""), group)
-        unsaved = {name: why for name, why in work.failed.items() if name in changed | perhaps}
         manifest = Manifest(
             groups=tuple(work.groups),
             deleted=tuple(sorted(deleted)),
@@ -160,12 +178,14 @@ class Snapshots:
             unsaved=unsaved,
             digests=digests,
             outlines=outlines({name: values[name] for name in {*names, *unsaved} - digests.keys() - {RESULT}}),
+            along=sharing(set(survey.groups.values()), unsaved, names - {RESULT}),
             companions=tuple(sorted(names - changed - perhaps - {RESULT})),
             perhaps=tuple(sorted(names & perhaps)),
             random=work.row(random) if random else "",
             result=RESULT in names,
         )
         manifest_digest = work.row(msgspec.json.encode(manifest))
+        self.owing.note(space, list(unsaved), manifest_digest)
         for group in work.groups:
             self._definitions |= group.refs
         return Capture(
@@ -180,8 +200,10 @@ class Snapshots:
 
     # --- restoring
 
-    def restore(self, space: Namespace, manifest_digest: str) -> Restored:
+    def restore(self, space: Namespace, manifest_digest: str, *, step: str = "") -> Restored:
         """Bring a step's state back; in a lazy namespace the values stay in the store until they are needed.
+
+        What could not be saved stays where it is, if it is; else the ``step``, if one is given, owes it from now on.
 
         Raises ``Corrupt``; ``NotSaved`` where a module or an object does not come back any more.
         """
@@ -193,15 +215,22 @@ class Snapshots:
                 self._import_quietly(name)
             taken = [(group, self._taken(space, manifest, group)) for group in manifest.groups]
             names: list[str] = [*bound]
-            for name in (*manifest.deleted, *manifest.unsaved):
+            chosen = {name for _, names in taken for name in names}
+            missing = self.owing.missing(space, manifest_digest, manifest, chosen)
+            past = self.owing.past(space) if missing and step and space.lazy else None
+            for name in (*manifest.deleted, *missing):
                 space.variables.pop(name, None)
                 self._pending.forget([name])
+            self.owing.forget([*manifest.deleted, *manifest.unsaved, *bound, *manifest.digests])
             space.variables.update(bound)
             self._pending.forget(bound.keys())
-            for group, chosen in taken:
+            for group, own in taken:
                 self._definitions |= group.refs
-                names += chosen
-                self._put_off(space, manifest, group, chosen, result)
+                self.owing.keep_place(group, manifest.digests)
+                names += own
+                self._put_off(space, manifest, group, own, result)
+            if past is not None:
+                self.owing.put(step, manifest_digest, manifest, missing, past)
             for before in self._open:
                 before.restored.update(names)
             if not space.lazy:
@@ -216,10 +245,16 @@ class Snapshots:
         self.materialise(space, restored.names)
         return restored
 
+    def holds(self, space: Namespace, manifest_digest: str) -> bool:
+        """Whether all that a step could not save is still there."""
+        manifest = self._reader.manifest(manifest_digest)
+        taken = {name for group in manifest.groups for name in self._taken(space, manifest, group)}
+        return not self.owing.missing(space, manifest_digest, manifest, taken)
+
     def _taken(self, space: Namespace, manifest: Manifest, group: Group) -> list[str]:
         """The names of a group that are to be bound."""
         sure, there = certain(manifest, group.names), space.variables
-        if sure and self._presence.is_there(there, manifest, group, lambda *each: self._mark(space, *each)):
+        if sure and self.presence.is_there(there, manifest, group, lambda *each: self._surveyor.mark(space, *each)):
             return [RESULT] if RESULT in sure else []
         return sure + [
             name
@@ -228,11 +263,7 @@ class Snapshots:
         ]
 
     def _note(self, space: Namespace, name: str, value: Any, digest: str, group: Group) -> None:
-        self._presence.note(name, value, digest, group, lambda: self._mark(space, name, value))
-
-    def _mark(self, space: Namespace, name: str, value: Any) -> str:
-        values = {name: value}
-        return self._digest(space)(self._survey(space, values), values)
+        self.presence.note(name, value, digest, group, lambda: self._surveyor.mark(space, name, value))
 
     def _put_off(self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str], result: str) -> None:
         for name in names:
@@ -256,11 +287,24 @@ class Snapshots:
 
     def pending(self) -> frozenset[str]:
         """Names that are restored and not loaded yet."""
-        return self._pending.variables()
+        return self._pending.variables() | self.owing.names()
 
     def forget_pending(self, names: Collection[str]) -> None:
         """These were bound to something else before they were needed."""
         self._pending.forget(names)
+        self.owing.forget(names)
+
+    def take(self, space: Namespace, owed: Owed, made: Mapping[str, Any]) -> list[str]:
+        """Bind what a replay has made. Returns the saved names whose value came out otherwise than recorded."""
+        with self._lock:
+            self.materialise(space, [name for name, value in made.items() if isinstance(value, type)])
+            bound, other = self.owing.take(space, owed, made)
+            self._tell_open(space, bound)
+            return other
+
+    def _read_apart(self, space: Namespace, group: Group) -> Mapping[str, Any]:
+        self._definitions |= group.refs
+        return self._reader.values(self._surveyor.codec(space), group, apart=True)
 
     def materialise(self, space: Namespace, names: Collection[str] | None = None) -> None:
         """Load pending variables (None: all), each with all that it shares with. Raises ``Corrupt``, ``NotSaved``."""
@@ -279,7 +323,7 @@ class Snapshots:
     def _load(self, space: Namespace, group: Group) -> None:
         self._loading.append(group)
         try:
-            values = self._reader.values(self._codec(space), group)
+            values = self._reader.values(self._surveyor.codec(space), group)
         finally:
             self._loading.remove(group)
         current = self._pending.current(group)
@@ -297,9 +341,11 @@ class Snapshots:
         for before in list(self._open):
             known = {name: space.variables[name] for name in names if name not in before.restored}
             before.references |= known
-            survey = self._survey(space, {name: value for name, value in before.references.items() if name in known})
+            survey = self._surveyor.survey(
+                space, {name: value for name, value in before.references.items() if name in known}
+            )
             for group in set(survey.groups.values()):
-                compare.watch_group(before, survey, group, self._digest(space))
+                compare.watch_group(before, survey, group, self._surveyor.digest(space))
 
     def _load_named(self, name: str) -> bool:
         """A stream that is being read names a function or class that is pending."""
@@ -329,57 +375,30 @@ class Snapshots:
                     self.materialise(space, [name])
                 value = space.variables.get(name)
                 known = not is_atom(value) and not space.hidden(name)
-                holdings[name] = self._survey(space, {name: value}).holdings.get(name) if known else None
+                holdings[name] = self._surveyor.survey(space, {name: value}).holdings.get(name) if known else None
             return holdings[name]
 
-        everything = self.pending() if body.dynamic else frozenset()
+        found = self._surveyor.reach(space, body, holding, self.owing.names())
+        everything = self._pending.variables() if body.dynamic else frozenset()
         # Objects of a class that is about to be defined anew belong to the one before.
         old = self._pending.tied(classes) if (classes := defined_classes(body)) else frozenset()
-        return self._reach(space, body, holding) | everything | old
+        return found | everything | old
 
     def known(self, name: str, space: Namespace) -> str | Missing:
         """The canonical digest of a variable, where it is known without looking into the value."""
         entry = self._pending.get(name) if space.lazy and name not in space.variables else None
         if entry is not None:
             return entry.digest or MISSING
-        return MISSING
+        owed = self._owed(name, space)
+        return MISSING if owed is None else owed.manifest.digests.get(name, MISSING)
+
+    def _owed(self, name: str, space: Namespace) -> Owed | None:
+        return self.owing.get(name) if space.lazy and name not in space.variables else None
 
     def outline(self, name: str, space: Namespace) -> str:
         """The digest of a pending variable without canonical content; empty for any other."""
         entry = self._pending.get(name) if space.lazy and name not in space.variables else None
-        return "" if entry is None else entry.outline
-
-    # --- parts
-
-    def _codec(self, space: Namespace) -> Codec:
-        found = self._codecs.get(id(space.live))
-        if found is None:
-            found = Codec(space.live, fetch=self._fetch, load=self._load_named, former=self._former)
-            self._codecs[id(space.live)] = found
-        return found
-
-    def _survey(self, space: Namespace, values: Mapping[str, Any]) -> Survey:
-        definitions = self._codec(space).definitions
-
-        def written(thing: object) -> Written:
-            if definitions.importable(thing):
-                return "imported"
-            return "held" if definitions.reference(thing) is None else "named"
-
-        return Survey(values, written, space.live)
-
-    def _digest(self, space: Namespace) -> compare.Digest:
-        codec = self._codec(space)
-
-        def digest(survey: Survey, values: Mapping[str, Any], *, untouched: bool = False) -> str:
-            return writer.digest(codec, survey, values, untouched=untouched)
-
-        return digest
-
-    def _reach(self, space: Namespace, body: Body, holding: Any) -> frozenset[str]:
-        definitions = self._codec(space).definitions
-
-        def own_name(thing: object) -> str:
-            return definitions.own_name(thing) if isinstance(thing, type) else ""
-
-        return reach(body, space.variables, holding, own_name)
+        if entry is not None:
+            return entry.outline
+        owed = self._owed(name, space)
+        return "" if owed is None else owed.manifest.outlines.get(name, "")

@@ -1,0 +1,174 @@
+"""``Replays``: bring back what could not be saved, by running the body of its step again, beside the notebook.
+
+The body runs in the namespace as it was when the step was skipped, with copies of what it reads; every tool call
+answers from the record, and one that is not recorded is refused. Only what the step owes is taken over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from resumable_nb import plan, scope, settings
+from resumable_nb.configured import PART
+from resumable_nb.errors import NoContent, NotSaved
+from resumable_nb.events import Bus
+from resumable_nb.fingerprint import fingerprint
+from resumable_nb.journal import Journal
+from resumable_nb.model import StepKey, StepRecord
+from resumable_nb.randomness import random_state, set_random_state
+from resumable_nb.snapshot import Namespace, Owed, Past, Snapshots
+from resumable_nb.source import Body
+
+Execute = Callable[[str], None]
+"""Runs the text of a cell, and shows nothing. Raises what the code raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What is needed to run the body of a skipped step again."""
+
+    record: StepRecord
+    body: Body
+    key: Callable[[], StepKey]
+
+
+class Replays:
+    """Of one session. ``execute`` comes from the shell; without it nothing can be replayed."""
+
+    def __init__(self, snapshots: Snapshots, journal: Journal, bus: Bus) -> None:
+        self._snapshots = snapshots
+        self._journal = journal
+        self._bus = bus
+        self._skipped: dict[str, Skipped] = {}
+        self.execute: Execute | None = None
+        self.can_execute: Callable[[str], bool] = lambda _text: False
+
+    def may_wait(self, space: Namespace, record: StepRecord) -> bool:
+        """Whether what the step could not save needs no run now: it is there, or its body can run when it is used."""
+        if not record.unsaved or not space.lazy or record.memory:
+            return False
+        later = record.kind == "cell" and self.can_execute(record.text)
+        return later or self._snapshots.holds(space, record.manifest)
+
+    def expect(self, record: StepRecord, body: Body, key: Callable[[], StepKey]) -> None:
+        """The step is about to be skipped, and may have to be replayed. ``key()`` is what it depends on, now."""
+        self._skipped[record.id] = Skipped(record, body, key)
+
+    def bring(self, space: Namespace, body: Body) -> None:
+        """Bring back all that the code can reach, replayed where it has to be. Raises ``NotSaved``, ``Corrupt``."""
+        while True:
+            names = self._snapshots.reach(space, body)
+            self._snapshots.materialise(space, names)
+            due = self._snapshots.owing.due(space, names)
+            if not due:
+                self._snapshots.presence.touch(names)
+                return
+            for owed in due:
+                self._replay(space, owed)
+
+    def load(self, space: Namespace, name: str) -> None:
+        """One name, if it is owed."""
+        for owed in self._snapshots.owing.due(space, [name]):
+            if name in owed.names:
+                self._replay(space, owed)
+
+    def _replay(self, space: Namespace, owed: Owed) -> None:
+        names = sorted(owed.names)
+        made = self._make_again(space, owed)
+        for name in names:
+            if name not in made:
+                raise _impossible(owed, f"its body did not make {name} again")
+        other = self._snapshots.take(space, owed, made)
+        self._bus.emit("step.replayed", owed.step, names=names, other=other)
+
+    def _make_again(self, space: Namespace, owed: Owed) -> dict[str, object]:
+        """The variables after the body has run again, apart from the namespace's own."""
+        skipped = self._skipped.get(owed.step)
+        if skipped is None or self.execute is None:
+            raise _impossible(owed, "there is nothing to run it with")
+        record = skipped.record
+        try:
+            before = self._before(space, owed.past, skipped, {*owed.names, *owed.along})
+        except NotSaved as error:
+            raise _impossible(owed, error.message) from error
+        inner = scope.StepScope(
+            record.id, version=record.version, key=record.key, continuing=True, replayed_for=", ".join(owed.names)
+        )
+        with self._snapshots.owing.aside(space, before), _kept(before), scope.entered(inner):
+            if changes := _changes(record.key, skipped.key(), before):
+                raise _impossible(owed, "; ".join(map(str, changes)))
+            if record.random:
+                set_random_state(self._journal.blob(record.random))
+            try:
+                self.execute(record.text)
+            except Exception as error:
+                raise _impossible(owed, f"its body raised {type(error).__name__}: {error}") from error
+            self._snapshots.materialise(space, None)
+            return space.visible()
+
+    def _before(self, space: Namespace, past: Past, skipped: Skipped, own: Collection[str]) -> dict[str, object]:
+        """What the body had found, each time anew: it may change it in place."""
+        key, body = skipped.record.key, skipped.body
+        names = {*key.inputs, *(name.partition(".")[0] for name in key.functions)}
+        names |= body.reads | body.deletes | body.writes | set(own)
+        names |= {name for name, value in past.variables.items() if callable(value) or type(value).__name__ == "module"}
+        if body.dynamic:
+            names |= past.names()
+        earlier: dict[int, Owed] = {id(past.owed[name]): past.owed[name] for name in names if name in past.owed}
+        found = self._snapshots.owing.private(space, past, names - past.owed.keys(), key.inputs)
+        for owed in earlier.values():
+            made = self._make_again(space, owed)
+            found |= {name: made[name] for name in (*owed.names, *owed.along) if name in made}
+        return found
+
+
+def _changes(then: StepKey, now: StepKey, before: dict[str, object]) -> list[object]:
+    """What the body would find otherwise than it did. Where a value has no content, who made it is not asked again."""
+    return [
+        change
+        for change in plan.differences(then, now)
+        if not (change.part == "input" and change.name in before and _has_no_content(before[change.name]))
+        and not change.name.startswith(PART)  # they only decide what it shows
+    ]
+
+
+def _has_no_content(value: object) -> bool:
+    try:
+        fingerprint(value)
+    except NoContent:
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _kept(before: Mapping[str, object]) -> Iterator[None]:
+    """What is not copied is afterwards as it was: random state, settings, the attributes of the notebook's classes."""
+    random, configured = random_state(), settings.state()
+    classes = [each for each in before.values() if isinstance(each, type) and each.__module__ == "__main__"]
+    attributes = [(kind, dict(vars(kind))) for kind in classes]
+    try:
+        yield
+    finally:
+        set_random_state(random)
+        back = settings.Settings()
+        back.restore(settings.changed(settings.state(), configured))
+        back.settle()
+        for kind, then in attributes:
+            for name in vars(kind).keys() - then.keys():
+                delattr(kind, name)
+            for name, value in then.items():
+                if vars(kind).get(name) is not value:
+                    setattr(kind, name, value)
+
+
+def _impossible(owed: Owed, why: str) -> NotSaved:
+    name, reason = next(iter(owed.names.items()))
+    reason = reason if reason.startswith(name) else f"{name}: {reason}"
+    return NotSaved(
+        f"{', '.join(owed.names)} of step {owed.step} was not saved ({reason}), and the step cannot be replayed: "
+        f"{why}; `%resumable rerun {owed.step}`, and run its cell",
+        step=owed.step,
+        names=tuple(owed.names),
+    )

@@ -1,0 +1,223 @@
+"""Names that a skipped step left behind and nobody could save: its body has to make them again when they are used."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from resumable_nb.codec import used_up
+from resumable_nb.model import MISSING, Group, Manifest
+from resumable_nb.snapshot.pending import Entry, Pending
+from resumable_nb.snapshot.presence import Presence, canonical
+from resumable_nb.snapshot.space import Namespace
+from resumable_nb.snapshot.surveyor import Surveyor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """The namespace as it was when a step was skipped: objects, values that were not loaded, names that were owed."""
+
+    variables: Mapping[str, Any]
+    entries: Mapping[str, Entry]
+    owed: Mapping[str, Owed]
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self.variables) | self.entries.keys() | self.owed.keys()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Owed:
+    """What one skipped step owes."""
+
+    step: str
+    manifest_digest: str
+    manifest: Manifest
+    names: Mapping[str, str]
+    """To why they could not be saved."""
+    along: frozenset[str]
+    """Saved names that share objects with them: they come back together, or would be two objects instead of one."""
+    past: Past
+
+
+class Owing:
+    """Name to what is owed; a name that is bound in the meantime is owed no more.
+
+    ``read(space, group)`` decodes a group apart from what lives in the namespace.
+    """
+
+    def __init__(
+        self,
+        pending: Pending,
+        presence: Presence,
+        surveyor: Surveyor,
+        read: Callable[[Namespace, Group], Mapping[str, Any]],
+    ) -> None:
+        self._pending = pending
+        self._presence = presence
+        self._surveyor = surveyor
+        self._read = read
+        self._owed: dict[str, Owed] = {}
+        self._places: dict[tuple[str, str], Group] = {}
+
+    # --- what is owed
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._owed)
+
+    def get(self, name: str) -> Owed | None:
+        return self._owed.get(name)
+
+    def due(self, space: Namespace, names: Collection[str]) -> list[Owed]:
+        """What has to be replayed before code that reaches these names runs, each once."""
+        if not space.lazy:
+            return []
+        self.forget(self._owed.keys() & space.variables.keys())  # bound to something else by now
+        return self._with(names)
+
+    def _with(self, names: Collection[str]) -> list[Owed]:
+        found = {
+            id(owed): owed for name, owed in self._owed.items() if name in names or not owed.along.isdisjoint(names)
+        }
+        return list(found.values())
+
+    def forget(self, names: Iterable[str]) -> None:
+        """These are something else now."""
+        gone = set(names)
+        for owed in self._with(gone):  # replaced, not changed: the past of another step may know it
+            left = {name: why for name, why in owed.names.items() if name not in gone}
+            now = dataclasses.replace(owed, names=left, along=owed.along - gone)
+            for name in owed.names:
+                del self._owed[name]
+            self._owed |= dict.fromkeys(left, now)
+
+    def past(self, space: Namespace) -> Past:
+        return Past(space.visible(), self._pending.current_entries(), dict(self._owed))
+
+    def put(self, step: str, manifest_digest: str, manifest: Manifest, missing: dict[str, str], past: Past) -> None:
+        """The step, which was skipped in this ``past``, owes the ``missing`` names."""
+        along = frozenset(each for name in missing for each in manifest.along.get(name, ()))
+        owed = Owed(step, manifest_digest, manifest, missing, along, past)
+        self._owed |= dict.fromkeys(missing, owed)
+
+    # --- what is still there
+
+    def note(self, space: Namespace, names: Collection[str], manifest_digest: str) -> None:
+        """These could not be saved with that manifest, and are as it would have them."""
+        for name in names:
+            value = space.variables[name]
+            self._presence.note_unsaved(name, value, manifest_digest, self._surveyor.mark(space, name, value))
+
+    def keep_place(self, group: Group, digests: Mapping[str, str]) -> None:
+        """Remember where a value is that was saved or restored."""
+        self._places |= {(name, digests[name]): group for name in group.names if name in digests}
+
+    def missing(
+        self, space: Namespace, manifest_digest: str, manifest: Manifest, taken: Collection[str]
+    ) -> dict[str, str]:
+        """Unsaved names that are not there as they were left, alone or with what they share with, and why.
+
+        ``taken`` are the names that are to be bound to what was saved.
+        """
+        found = {}
+        for name, why in manifest.unsaved.items():
+            value = space.variables.get(name, MISSING)
+            along = manifest.along.get(name, ())
+            there = value is not MISSING and all(each in space.variables and each not in taken for each in along)
+            if not there or not self._is_left(space, name, value, manifest_digest):
+                found[name] = why
+        return found
+
+    def _is_left(self, space: Namespace, name: str, value: Any, manifest_digest: str) -> bool:
+        survey = self._surveyor.survey(space, {name: value})
+        nodes = survey.holdings[name].nodes.values() if name in survey.holdings else [value]
+        mark = self._surveyor.mark(space, name, value)
+        return self._presence.is_left(name, value, manifest_digest, mark, used_up=any(map(used_up, nodes)))
+
+    # --- bringing it back
+
+    def private(self, space: Namespace, past: Past, names: Collection[str], seen: Mapping[str, str]) -> dict[str, Any]:
+        """Values of a past namespace that nobody else holds, as far as they can be read anew or copied.
+
+        ``seen`` are the digests that the step had seen. Raises ``NotSaved``, ``Corrupt``.
+        """
+        found: dict[str, Any] = {}
+        read: dict[int, Mapping[str, Any]] = {}
+        for name in sorted(past.names().intersection(names)):
+            group = self._places.get((name, seen.get(name, "")))
+            if group is None and name not in past.variables and name in past.entries:
+                group = past.entries[name].group
+            if group is not None:
+                if id(group) not in read:
+                    read[id(group)] = self._read(space, group)
+                found[name] = read[id(group)][name]
+        living = {name: past.variables[name] for name in names if name in past.variables and name not in found}
+        return {**self._surveyor.copy(space, living), **found}
+
+    @contextlib.contextmanager
+    def aside(self, space: Namespace, values: Mapping[str, Any]) -> Iterator[None]:
+        """Within the block the namespace has ``values``, and nothing else of the user's; nothing is pending or owed."""
+        variables, kept, owed = space.variables, space.visible(), self._owed
+        with self._pending.aside():
+            try:
+                self._owed = {}
+                for name in kept:
+                    del variables[name]
+                variables.update(values)
+                yield
+            finally:
+                for name in space.visible():
+                    del variables[name]
+                variables.update(kept)
+                self._owed = owed
+
+    def take(self, space: Namespace, owed: Owed, made: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Bind what was owed, with what shares with it.
+
+        Returns the names that were bound, and the saved names whose value came out otherwise than it was recorded.
+        """
+        known = owed.manifest.digests
+        again = canonical({name: made[name] for name in known if name in made})
+        other = [name for name in sorted(again) if again[name] != known[name]]
+        bound = [*owed.names, *(name for name in sorted(owed.along & made.keys()) if self._is(space, name, again))]
+        self._unify(space, made, bound)
+        space.variables.update({name: made[name] for name in bound})
+        self._pending.forget(bound)
+        self.note(space, list(owed.names), owed.manifest_digest)
+        self.forget(list(owed.names))
+        return bound, other
+
+    def _unify(self, space: Namespace, made: Mapping[str, Any], bound: Collection[str]) -> None:
+        """The body has defined its classes anew: what is taken over belongs to those that live in the namespace."""
+        twins = {
+            id(value): living
+            for name, value in made.items()
+            if isinstance(value, type) and isinstance(living := space.variables.get(name), type) and living is not value
+            if canonical({name: value}) == canonical({name: living})
+        }
+        if not twins:
+            return
+        survey = self._surveyor.survey(space, {name: made[name] for name in bound})
+        for holding in survey.holdings.values():
+            for node in holding.nodes.values():
+                if (living := twins.get(id(type(node)))) is not None:
+                    node.__class__ = living
+
+    def _is(self, space: Namespace, name: str, again: Mapping[str, str]) -> bool:
+        """Whether a variable has the very value that the replay has made again, be it loaded or not."""
+        entry = self._pending.get(name)
+        if name in space.variables:
+            return canonical({name: space.variables[name]}).get(name) == again.get(name)
+        return entry is not None and (entry.digest or None) == again.get(name)
+
+
+def sharing(groups: Iterable[frozenset[str]], unsaved: Collection[str], saved: Collection[str]) -> dict[str, list[str]]:
+    """Unsaved names, each with the saved ones of its sharing group."""
+    return {
+        name: sorted(group & set(saved))
+        for group in groups
+        for name in sorted(group & set(unsaved))
+        if not group.isdisjoint(saved)
+    }

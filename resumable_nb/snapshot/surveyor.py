@@ -1,0 +1,76 @@
+"""Looks at the variables of a namespace: what they hold, whether that changed, how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from resumable_nb.codec import Codec, Shared
+from resumable_nb.errors import NotSaved
+from resumable_nb.groups import Holding, Survey, Written
+from resumable_nb.snapshot import compare, writer
+from resumable_nb.snapshot.reach import reach
+from resumable_nb.snapshot.space import Namespace
+from resumable_nb.source import Body
+
+
+class Surveyor:
+    """``make`` makes the codec for a live namespace; there is one for each."""
+
+    def __init__(self, make: Callable[[dict[str, Any]], Codec]) -> None:
+        self._make = make
+        self._codecs: dict[int, Codec] = {}
+
+    def codec(self, space: Namespace) -> Codec:
+        found = self._codecs.get(id(space.live))
+        if found is None:
+            found = self._codecs[id(space.live)] = self._make(space.live)
+        return found
+
+    def survey(self, space: Namespace, values: Mapping[str, Any]) -> Survey:
+        definitions = self.codec(space).definitions
+
+        def written(thing: object) -> Written:
+            if definitions.importable(thing):
+                return "imported"
+            return "held" if definitions.reference(thing) is None else "named"
+
+        return Survey(values, written, space.live)
+
+    def digest(self, space: Namespace) -> compare.Digest:
+        codec = self.codec(space)
+
+        def digest(survey: Survey, values: Mapping[str, Any], *, untouched: bool = False) -> str:
+            return writer.digest(codec, survey, values, untouched=untouched)
+
+        return digest
+
+    def mark(self, space: Namespace, name: str, value: Any) -> str:
+        """What tells whether one value is as it was, within this process; what is used up counts as untouched."""
+        values = {name: value}
+        return self.digest(space)(self.survey(space, values), values, untouched=True)
+
+    def reach(
+        self, space: Namespace, body: Body, holding: Callable[[str], Holding | None], owed: frozenset[str]
+    ) -> frozenset[str]:
+        definitions = self.codec(space).definitions
+
+        def own_name(thing: object) -> str:
+            return definitions.own_name(thing) if isinstance(thing, type) else ""
+
+        return reach(body, space.variables, holding, own_name, owed)
+
+    def copy(self, space: Namespace, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Copies of variables, those that share together. What cannot be copied stays the living object."""
+        survey = self.survey(space, values)
+        found = dict(values)
+        for group in {survey.group_of(name) for name in survey.holdings}:
+            members = {name: values[name] for name in group}
+            own = writer.own_definitions(members.values())
+            if own or all(callable(each) for each in members.values()):
+                continue  # functions and classes: there is one of each
+            try:
+                found |= self.codec(space).copy(members, shared=Shared(*survey.shared_memory(sorted(group))))
+            except NotSaved:
+                continue
+        return found

@@ -1,0 +1,226 @@
+"""What cannot be saved: its step is skipped, and its body runs again when the name is first used in a new kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import Shown
+from tests.rows import Seeds, restored
+
+pytestmark = pytest.mark.kernel
+
+TOOL = (
+    "from resumable_nb import tool\n"
+    "@tool\n"
+    "def pay(n):\n"
+    "    with open('ledger.txt', 'a') as ledger: ledger.write(f'{n}\\n')\n"
+    "    return n * 10"
+)
+
+
+def ledger(seeds: Seeds) -> str:
+    return (seeds.folder / "ledger.txt").read_text()
+
+
+def replays(shown: Shown) -> list[str]:
+    return [each for each in shown.messages if each.startswith("↻")]
+
+
+def twice(seeds: Seeds, *cells: str) -> list[Shown]:
+    """Run the cells, and in a new kernel again: the last one holds in both, and no step runs by itself in the second."""
+    seeds().run_all(list(cells))
+    kernel = seeds()
+    shown = [kernel(cell) for cell in cells]
+    assert all(restored(each) for cell, each in zip(cells, shown, strict=True) if cell.startswith("%%resumable"))
+    return shown
+
+
+def test_nothing_is_replayed_while_nobody_uses_the_name(seeds: Seeds) -> None:
+    shown = twice(
+        seeds,
+        TOOL,
+        "%%resumable a\nprint('loud')\npaid = pay(1)\ng = (n for n in [paid])",
+        "assert paid == 10",
+        "dir()",
+        "%whos",
+    )
+    assert not any(map(replays, shown))
+    assert ledger(seeds) == "1\n"
+
+
+def test_the_first_use_replays_the_step_once_with_its_calls_answered(seeds: Seeds) -> None:
+    shown = twice(
+        seeds,
+        TOOL,
+        "%%resumable a\nprint('loud')\ng = (n for n in [pay(1), pay(2)])",
+        "first = next(g)",
+        "assert (first, list(g)) == (10, [20])",
+    )
+    assert replays(shown[2]) == ["↻ a: replayed for g"]
+    assert not replays(shown[3])
+    assert shown[2].stdout == ""
+    assert ledger(seeds) == "1\n2\n"
+
+
+def test_later_values_of_other_names_are_kept(seeds: Seeds) -> None:
+    """A replay of the first step must not turn back what the second one changed."""
+    twice(
+        seeds,
+        "%%resumable a\nimport random\nx, box, n = 1, [1], 0\ng = (k for k in range(3))",
+        "%%resumable b\nx = 2\nbox.append(2)\nn = random.random()\nnew = 'kept'",
+        "seen = random.random()\nassert list(g) == [0, 1, 2]",
+        "assert (x, box, new) == (2, [1, 2], 'kept') and n != seen",
+    )
+
+
+def test_the_random_state_is_as_if_nothing_had_been_replayed(seeds: Seeds) -> None:
+    cells = [
+        "import random",
+        "%%resumable a\nrandom.seed(1)\nr = random.random()\ng = (random.random() for _ in [r])",
+        "s = random.random(); print(s, list(g))",
+    ]
+    first = seeds().run_all(cells)[-1].stdout
+    assert first
+    assert seeds().run_all(cells)[-1].stdout == first
+
+
+def test_the_body_finds_what_it_had_found(seeds: Seeds) -> None:
+    """Not what later steps and cells made of it, and it may change that."""
+    twice(
+        seeds,
+        "%%resumable a\nx = [1]",
+        "%%resumable b\nx.append(2)\ng = (n for n in tuple(x))",
+        "%%resumable c\nx.append(3)\nx = [*x, 4]",
+        "assert list(g) == [1, 2] and x == [1, 2, 3, 4]",
+    )
+
+
+def test_a_plain_cells_value_is_copied_for_the_body(seeds: Seeds) -> None:
+    twice(
+        seeds,
+        "x = [1]",
+        "%%resumable b\nx.append(2)\ng = (n for n in tuple(x))",
+        "x.append(3)",
+        "assert list(g) == [1, 2] and x == [1, 2, 3]",
+    )
+
+
+def test_what_shares_with_it_comes_back_together(seeds: Seeds) -> None:
+    twice(
+        seeds,
+        "%%resumable a\nx = [1]\ng = (n for n in x)",
+        "y = x",
+        "x.append(2)",
+        "assert y is x and list(g) == [1, 2]",
+    )
+
+
+def test_a_later_step_changes_what_it_holds(seeds: Seeds) -> None:
+    twice(
+        seeds,
+        "x = [1]",
+        "%%resumable b\nx.append(2)\ng = (n for n in x)",
+        "%%resumable c\nx.append(3)",
+        "assert list(g) == [1, 2, 3]",
+    )
+
+
+def test_a_step_that_needs_that_of_another_step(seeds: Seeds) -> None:
+    shown = twice(
+        seeds, TOOL, "%%resumable a\nsource = iter(k for k in (pay(1), pay(2), pay(3)))", "%%resumable b\nhead = next(source)\nrest = (k + 1 for k in source)", "assert head == 10 and list(rest) == [21, 31]"
+    )  # fmt: skip
+    assert replays(shown[-1]) == ["↻ b: replayed for rest, source"]
+    assert ledger(seeds) == "1\n2\n3\n"
+
+
+def test_a_step_that_runs_replays_what_it_reaches(seeds: Seeds) -> None:
+    steps = ("%%resumable a\ng = (k for k in range(3))", "def use(): return list(g)")
+    seeds()(*steps)
+    kernel = seeds()
+    kernel(*steps, "%%resumable b\ngot = use()", "assert got == [0, 1, 2]")
+
+
+def test_code_that_may_look_up_any_value_finds_it(seeds: Seeds) -> None:
+    twice(seeds, "%%resumable a\ng = (k for k in range(3))", "name = 'g'", "assert list(globals()[name]) == [0, 1, 2]")
+
+
+def test_in_the_live_kernel_the_objects_stay(seeds: Seeds) -> None:
+    cell = "%%resumable a\nimport sqlite3\nprint('ran')\ndb = sqlite3.connect(':memory:')\n_ = db.execute('create table t (n)')"
+    kernel = seeds()
+    kernel(cell, "same = db", "_ = db.execute('insert into t values (1)')")
+    shown = kernel(cell)
+    assert restored(shown)
+    kernel("assert db is same and db.execute('select n from t').fetchall() == [(1,)]")
+
+
+def test_in_the_live_kernel_a_generator_that_was_used_is_made_anew(seeds: Seeds) -> None:
+    kernel = seeds()
+    for _ in range(2):
+        kernel("%%resumable a\ng = (n for n in range(3))", "assert list(g) == [0, 1, 2]")
+
+
+def test_magics_shell_lines_and_figures_in_the_body_show_nothing(seeds: Seeds) -> None:
+    shown = twice(
+        seeds,
+        "%%resumable a\n%time n = 1\nout = !echo hi\n!echo loud\ndisplay('shown')\ng = (k for k in out)\n'value'",
+        "assert list(g) == ['hi']",
+    )
+    assert [kind for kind, _ in shown[-1].items] == ["message"]
+
+
+def test_a_cell_magic_below_is_replayed_too(seeds: Seeds) -> None:
+    twice(seeds, "%%resumable a\n%%time\ng = (k for k in [1])", "assert list(g) == [1]")
+
+
+def test_a_body_that_awaits_is_replayed_at_its_step(seeds: Seeds) -> None:
+    cells = ("%%resumable a\nimport asyncio\nawait asyncio.sleep(0)\ng = (k for k in [1])", "assert list(g) == [1]")
+    seeds()(*cells)
+    kernel = seeds()
+    assert replays(kernel(cells[0])) == ["↻ a: replayed: g could not be saved"]
+    kernel(cells[1])
+
+
+def test_what_cannot_be_replayed_faithfully_is_an_error(seeds: Seeds) -> None:
+    """The body calls what was never called, or raises: no effect, and the namespace as it was."""
+    cells = (TOOL, "import os", "%%resumable a\npaid = pay(os.getpid())\ng = (k for k in [paid])", "kept = 'kept'")
+    seeds()(*cells)
+    before = ledger(seeds)
+    kernel = seeds()
+    kernel(*cells)
+    for _ in range(2):
+        shown = kernel.attempt("next(g)")
+        assert shown.error == "NotSaved"
+        assert "g of step a was not saved" in shown.said
+        assert "%resumable rerun a" in shown.said
+    kernel("assert kept == 'kept' and paid > 0 and 'g' not in dir()")
+    assert ledger(seeds) == before
+
+
+def test_another_value_than_the_recorded_one_is_told(seeds: Seeds) -> None:
+    """A raw side effect in the body: the row is inserted twice."""
+    cell = "%%resumable a\nimport sqlite3\ndb = sqlite3.connect('my.db')\nwith db:\n    _ = db.execute('create table if not exists t (n)')\n    _ = db.execute('insert into t values (1)')\nrows = db.execute('select n from t').fetchall()\ng = (r for r in rows)"
+    shown = twice(seeds, cell, "assert len(list(g)) == 2 and len(rows) == 1")
+    assert "the replay made another rows than was recorded" in shown[-1].text
+
+
+def test_rebound_or_deleted_before_its_use_it_is_owed_no_more(seeds: Seeds) -> None:
+    shown = twice(
+        seeds,
+        TOOL,
+        "%%resumable a\nd = e = (k for k in [pay(1)])",
+        "d = 5",
+        "assert d == 5",
+        "%%resumable b\ne = 6",
+        "assert e == 6",
+    )
+    assert not any(map(replays, shown))
+
+
+def test_why_and_steps_say_what_needs_a_replay(seeds: Seeds) -> None:
+    kernel = seeds()
+    kernel("%%resumable a\ng = (k for k in [1])")
+    assert (
+        "g: cannot pickle 'generator' object: not saved, a new kernel replays the step when it is used"
+        in kernel("%resumable why a").stdout
+    )
+    kernel("from resumable_nb import task", "assert list(task().steps().loc['a', 'unsaved']) == ['g']")
