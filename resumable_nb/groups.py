@@ -49,18 +49,7 @@ Written = Literal["imported", "named", "held"]
 """How a stream writes a function or class: as a module's attribute, as the name of a definition, or by value."""
 
 
-class _Verdict(enum.Enum):
-    STOP = enum.auto()
-    PLAIN = enum.auto()
-    TRANSPARENT = enum.auto()
-    DEFINITION = enum.auto()
-    ENUM = enum.auto()
-    ARRAY = enum.auto()
-    TENSOR = enum.auto()
-    WEAK = enum.auto()
-    PANDAS = enum.auto()
-    VARIABLE = enum.auto()
-    WEAK = enum.auto()
+_Verdict = enum.Enum("_Verdict", "STOP PLAIN TRANSPARENT DEFINITION ENUM ARRAY TENSOR WEAK PANDAS VARIABLE REFERENCE")
 
 
 @dataclass(slots=True)
@@ -169,7 +158,7 @@ class Survey:
                         children += [each for each in axes if id(each) in self._labels]
                     case _Verdict.ENUM:
                         children.append(type(thing))
-                    case _Verdict.WEAK:
+                    case _Verdict.REFERENCE:
                         target = thing()
                         # Libraries tie much together in this way that nobody sees.
                         if top or type(target).__module__ == "__main__":
@@ -300,7 +289,7 @@ def _judge(kind: type) -> _Verdict:
     if kind in _TRANSPARENT:
         return _Verdict.TRANSPARENT
     if kind is weakref.ref:
-        return _Verdict.WEAK
+        return _Verdict.REFERENCE
     if kind is contextvars.ContextVar:
         return _Verdict.VARIABLE
     if numpy is not None:

@@ -318,6 +318,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     stream: str = ""
     stream_extents: tuple[Extent, ...] = ()
     buffers: tuple[Buffer, ...] = ()
+    handles: bool = False
+    """It holds files or the like, which may not be what they were when the group is loaded."""
     refs: dict[str, str] = {}
     """Notebook functions and classes that the stream names instead of holding: name to digest."""
 

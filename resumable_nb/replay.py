@@ -18,7 +18,7 @@ from resumable_nb.fingerprint import fingerprint
 from resumable_nb.journal import Journal
 from resumable_nb.model import StepKey, StepRecord
 from resumable_nb.randomness import random_state, set_random_state
-from resumable_nb.snapshot import Namespace, Owed, Past, Snapshots
+from resumable_nb.snapshot import Namespace, Owed, Past, Snapshots, canonical
 from resumable_nb.source import Body
 
 Execute = Callable[[str], None]
@@ -76,15 +76,15 @@ class Replays:
 
     def _replay(self, space: Namespace, owed: Owed) -> None:
         names = sorted(owed.names)
-        made = self._make_again(space, owed)
+        made, again = self._make_again(space, owed)
         for name in names:
             if name not in made:
                 raise _impossible(owed, f"its body did not make {name} again")
-        other = self._snapshots.take(space, owed, made)
+        other = self._snapshots.take(space, owed, made, again)
         self._bus.emit("step.replayed", owed.step, names=names, other=other)
 
-    def _make_again(self, space: Namespace, owed: Owed) -> dict[str, object]:
-        """The variables after the body has run again, apart from the namespace's own."""
+    def _make_again(self, space: Namespace, owed: Owed) -> tuple[dict[str, object], dict[str, str]]:
+        """The variables after the body has run again, apart from the namespace's own, and digests of the saved ones."""
         skipped = self._skipped.get(owed.step)
         if skipped is None or self.execute is None:
             raise _impossible(owed, "there is nothing to run it with")
@@ -106,7 +106,8 @@ class Replays:
             except Exception as error:
                 raise _impossible(owed, f"its body raised {type(error).__name__}: {error}") from error
             self._snapshots.materialise(space, None)
-            return space.visible()
+            made = space.visible()
+            return made, canonical({name: made[name] for name in owed.manifest.digests if name in made})
 
     def _before(self, space: Namespace, past: Past, skipped: Skipped, own: Collection[str]) -> dict[str, object]:
         """What the body had found, each time anew: it may change it in place."""
@@ -119,7 +120,7 @@ class Replays:
         earlier: dict[int, Owed] = {id(past.owed[name]): past.owed[name] for name in names if name in past.owed}
         found = self._snapshots.owing.private(space, past, names - past.owed.keys(), key.inputs)
         for owed in earlier.values():
-            made = self._make_again(space, owed)
+            made, _ = self._make_again(space, owed)
             found |= {name: made[name] for name in (*owed.names, *owed.along) if name in made}
         return found
 

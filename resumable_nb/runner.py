@@ -20,15 +20,7 @@ from resumable_nb.fingerprint import Lookup, describe, step_key
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Mark, Memory
-from resumable_nb.model import (
-    MISSING,
-    Change,
-    Missing,
-    StepKey,
-    StepKind,
-    StepOptions,
-    StepRecord,
-)
+from resumable_nb.model import MISSING, Change, Missing, StepKey, StepKind, StepOptions, StepRecord
 from resumable_nb.preview import scrub
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.replay import Replays

@@ -209,9 +209,8 @@ class Session:
         self.snapshots.materialise(self.space, None)
 
     def use_shell(self, shell: Shell | None) -> None:
-        replays = self.runner.replays
-        replays.execute = None if shell is None else shell.execute
-        replays.can_execute = (lambda _text: False) if shell is None else shell.can_execute
+        if shell is not None:
+            self.runner.replays.execute, self.runner.replays.can_execute = shell.execute, shell.can_execute
 
     def record(self) -> Recorder | None:
         return _shell[-1].record() if _shell else None

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from resumable_nb.codec import reopen
 from resumable_nb.codec.definitions import Definitions
 from resumable_nb.codec.encoder import NOTHING_SHARED, DeepEncoder, Encoded, Encoder, Shared
 from resumable_nb.codec.library import Fetch, Shelf, Trial
@@ -129,6 +130,10 @@ class Codec:
         """Read what was just written, where that could fail. Raises ``NotSaved``."""
         if not any(map(_may_fail_to_load, encoded.kinds)):
             return
+        with reopen.trial():
+            self._prove(encoded)
+
+    def _prove(self, encoded: Encoded) -> None:
         trial = Trial(self.definitions, encoded.refs)
         # Read-only, so that no ``__setstate__`` writes into the user's own arrays; copied for those that have to write.
         try:

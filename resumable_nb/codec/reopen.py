@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import hashlib
 import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,28 @@ from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING
 
 EDGE_BYTES: Final = 64 << 10
+
+
+_trials: Final[list[list[Any]]] = []
+
+
+@contextlib.contextmanager
+def trial() -> Iterator[None]:
+    """What is opened in the block is closed at its end."""
+    opened: list[Any] = []
+    _trials.append(opened)
+    try:
+        yield
+    finally:
+        _trials.remove(opened)
+        for each in opened:
+            each.close()
+
+
+def _opened(handle: Any) -> Any:
+    for each in _trials[-1:]:
+        each.append(handle)
+    return handle
 
 
 def mark_of(path: str) -> tuple[int, int, str]:
@@ -36,10 +59,14 @@ def open_file(path: str, how: Mapping[str, Any], position: int, mark: tuple[int,
     except OSError as error:
         raise NotSaved(f"the file {path} cannot be opened again: {error.strerror or error}", path="") from error
     if now is None or not _same(now, mark):
-        raise NotSaved(f"the file {path} has changed since, so it cannot be opened again as it was", path="")
+        raise NotSaved(
+            f"the file {path} has changed since, so it cannot be opened again as it was",
+            path="",
+            replay=not {"w", "a", "x", "+"}.isdisjoint(how["mode"]),  # one that is read would have another content
+        )
     file = open(path, opener=_untouched, **how)  # noqa: SIM115  # it stays open, as it was
     file.seek(position)
-    return file
+    return _opened(file)
 
 
 def _same(now: tuple[int, int, str], then: tuple[int, int, str]) -> bool:
@@ -97,7 +124,7 @@ def connect(path: str, attributes: Mapping[str, Any], pragmas: Mapping[str, int]
 
     if not Path(path).is_file():
         raise NotSaved(f"the database {path} is gone, so its connection cannot be opened again", path="")
-    connection = sqlite3.connect(path)
+    connection = _opened(sqlite3.connect(path))
     for name, value in attributes.items():
         setattr(connection, name, value)
     for name, number in pragmas.items():

@@ -104,3 +104,11 @@ def load(where: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise NotSaved(f"{where.replace(':', '.')} cannot be imported again: {error}", path=where) from error
     return found
+
+
+def load_quietly(module: str) -> None:
+    """A submodule that is gone is missed where it is used."""
+    try:
+        load(module)
+    except NotSaved:
+        return

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from resumable_nb.codec import used_up
+from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING, Group, Manifest
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, canonical
@@ -60,6 +61,7 @@ class Owing:
         self._surveyor = surveyor
         self._read = read
         self._owed: dict[str, Owed] = {}
+        self._perhaps: dict[int, tuple[Group, Owed]] = {}
         self._places: dict[tuple[str, str], Group] = {}
 
     # --- what is owed
@@ -93,7 +95,10 @@ class Owing:
                 del self._owed[name]
             self._owed |= dict.fromkeys(left, now)
 
-    def past(self, space: Namespace) -> Past:
+    def past(self, space: Namespace, manifest: Manifest, missing: Collection[str]) -> Past | None:
+        """What is to be kept of now, where the step that is skipped may have to be replayed."""
+        if not missing and not any(group.handles for group in manifest.groups):
+            return None
         return Past(space.visible(), self._pending.current_entries(), dict(self._owed))
 
     def put(self, step: str, manifest_digest: str, manifest: Manifest, missing: dict[str, str], past: Past) -> None:
@@ -101,6 +106,17 @@ class Owing:
         along = frozenset(each for name in missing for each in manifest.along.get(name, ()))
         owed = Owed(step, manifest_digest, manifest, missing, along, past)
         self._owed |= dict.fromkeys(missing, owed)
+        self._perhaps |= {id(group): (group, owed) for group in manifest.groups if group.handles}
+
+    def fall_back(self, group: Group, error: NotSaved) -> None:
+        """A group cannot be loaded: its step owes what was to come from it, or the error is raised."""
+        _, owed = self._perhaps.pop(id(group), (group, None))
+        entries = self._pending.current(group)
+        if owed is None or not error.facts.get("replay") or any(entry.saved_as for entry in entries.values()):
+            raise error
+        late = dataclasses.replace(owed, names=dict.fromkeys(entries, error.message), along=frozenset())
+        self._pending.forget(entries.keys())
+        self._owed |= dict.fromkeys(late.names, late)
 
     # --- what is still there
 
@@ -173,13 +189,14 @@ class Owing:
                 variables.update(kept)
                 self._owed = owed
 
-    def take(self, space: Namespace, owed: Owed, made: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        """Bind what was owed, with what shares with it.
+    def take(
+        self, space: Namespace, owed: Owed, made: Mapping[str, Any], again: Mapping[str, str]
+    ) -> tuple[list[str], list[str]]:
+        """Bind what was owed, with what shares with it. ``again``: digests of what was ``made``.
 
         Returns the names that were bound, and the saved names whose value came out otherwise than it was recorded.
         """
         known = owed.manifest.digests
-        again = canonical({name: made[name] for name in known if name in made})
         other = [name for name in sorted(again) if again[name] != known[name]]
         bound = [*owed.names, *(name for name in sorted(owed.along & made.keys()) if self._is(space, name, again))]
         self._unify(space, made, bound)

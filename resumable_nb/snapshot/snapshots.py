@@ -212,12 +212,12 @@ class Snapshots:
             result = f"{RESULT} {next(self._numbers)}" if manifest.result else ""
             bound = {name: imports.load(where) for name, where in manifest.imports.items() if "." not in name}
             for name in manifest.imports.keys() - bound.keys():
-                self._import_quietly(name)
+                imports.load_quietly(name)
             taken = [(group, self._taken(space, manifest, group)) for group in manifest.groups]
             names: list[str] = [*bound]
             chosen = {name for _, names in taken for name in names}
             missing = self.owing.missing(space, manifest_digest, manifest, chosen)
-            past = self.owing.past(space) if missing and step and space.lazy else None
+            past = self.owing.past(space, manifest, missing) if step and space.lazy else None
             for name in (*manifest.deleted, *missing):
                 space.variables.pop(name, None)
                 self._pending.forget([name])
@@ -241,15 +241,14 @@ class Snapshots:
 
     def restore_now(self, space: Namespace, manifest_digest: str) -> Restored:
         """As ``restore``, with all values loaded."""
-        restored = self.restore(space, manifest_digest)
-        self.materialise(space, restored.names)
+        self.materialise(space, (restored := self.restore(space, manifest_digest)).names)
         return restored
 
     def holds(self, space: Namespace, manifest_digest: str) -> bool:
         """Whether all that a step could not save is still there."""
-        manifest = self._reader.manifest(manifest_digest)
-        taken = {name for group in manifest.groups for name in self._taken(space, manifest, group)}
-        return not self.owing.missing(space, manifest_digest, manifest, taken)
+        known = self._reader.manifest(manifest_digest)
+        taken = {name for group in known.groups for name in self._taken(space, known, group)}
+        return not self.owing.missing(space, manifest_digest, known, taken)
 
     def _taken(self, space: Namespace, manifest: Manifest, group: Group) -> list[str]:
         """The names of a group that are to be bound."""
@@ -275,14 +274,6 @@ class Snapshots:
             marks = manifest.digests.get(name, ""), manifest.outlines.get(name, "")
             self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1]))
 
-    @staticmethod
-    def _import_quietly(module: str) -> None:
-        """A submodule that is gone is missed where it is used."""
-        try:
-            imports.load(module)
-        except NotSaved:
-            return
-
     # --- loading
 
     def pending(self) -> frozenset[str]:
@@ -294,11 +285,11 @@ class Snapshots:
         self._pending.forget(names)
         self.owing.forget(names)
 
-    def take(self, space: Namespace, owed: Owed, made: Mapping[str, Any]) -> list[str]:
+    def take(self, space: Namespace, owed: Owed, made: Mapping[str, Any], again: Mapping[str, str]) -> list[str]:
         """Bind what a replay has made. Returns the saved names whose value came out otherwise than recorded."""
         with self._lock:
             self.materialise(space, [name for name, value in made.items() if isinstance(value, type)])
-            bound, other = self.owing.take(space, owed, made)
+            bound, other = self.owing.take(space, owed, made, again)
             self._tell_open(space, bound)
             return other
 
@@ -324,6 +315,9 @@ class Snapshots:
         self._loading.append(group)
         try:
             values = self._reader.values(self._surveyor.codec(space), group)
+        except NotSaved as error:
+            self.owing.fall_back(group, error)
+            return
         finally:
             self._loading.remove(group)
         current = self._pending.current(group)
@@ -379,6 +373,7 @@ class Snapshots:
             return holdings[name]
 
         found = self._surveyor.reach(space, body, holding, self.owing.names())
+        found = self._surveyor.reach(space, body, holding, self.owing.names())
         everything = self._pending.variables() if body.dynamic else frozenset()
         # Objects of a class that is about to be defined anew belong to the one before.
         old = self._pending.tied(classes) if (classes := defined_classes(body)) else frozenset()
@@ -389,8 +384,7 @@ class Snapshots:
         entry = self._pending.get(name) if space.lazy and name not in space.variables else None
         if entry is not None:
             return entry.digest or MISSING
-        owed = self._owed(name, space)
-        return MISSING if owed is None else owed.manifest.digests.get(name, MISSING)
+        return MISSING if (owed := self._owed(name, space)) is None else owed.manifest.digests.get(name, MISSING)
 
     def _owed(self, name: str, space: Namespace) -> Owed | None:
         return self.owing.get(name) if space.lazy and name not in space.variables else None
@@ -400,5 +394,4 @@ class Snapshots:
         entry = self._pending.get(name) if space.lazy and name not in space.variables else None
         if entry is not None:
             return entry.outline
-        owed = self._owed(name, space)
-        return "" if owed is None else owed.manifest.outlines.get(name, "")
+        return "" if (owed := self._owed(name, space)) is None else owed.manifest.outlines.get(name, "")

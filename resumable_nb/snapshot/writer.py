@@ -131,7 +131,8 @@ class Writer:
     def _put(self, values: dict[str, Any], *, alone: bool) -> bool:
         """False where nothing was written: a file may be gone when it is opened again, and takes no others with it."""
         encoded = encode(self._codec, self._survey, values)
-        if not alone and any(map(stands_for_one, encoded.kinds)):
+        handles = any(map(stands_for_one, encoded.kinds))
+        if handles and not alone:
             return False
         self._codec.prove(encoded)
         refs: dict[str, str] = {}
@@ -140,11 +141,13 @@ class Writer:
         buffers = tuple(self._builder.add(each.raw, each.row_bytes, readonly=each.readonly) for each in encoded.buffers)
         names = tuple(sorted(values))
         if len(encoded.stream) <= INLINE_BYTES:
-            self.groups.append(Group(names=names, stream=self.row(encoded.stream), buffers=buffers, refs=refs))
+            row = self.row(encoded.stream)
+            self.groups.append(Group(names=names, stream=row, buffers=buffers, refs=refs, handles=handles))
             return True
         view = memoryview(encoded.stream)
         placed = self._builder.add(view, view.nbytes)
-        self.groups.append(Group(names=names, stream_extents=placed.extents, buffers=buffers, refs=refs))
+        extents = placed.extents
+        self.groups.append(Group(names=names, stream_extents=extents, buffers=buffers, refs=refs, handles=handles))
         return True
 
     def row(self, data: bytes) -> str:

@@ -216,6 +216,41 @@ def test_rebound_or_deleted_before_its_use_it_is_owed_no_more(seeds: Seeds) -> N
     assert not any(map(replays, shown))
 
 
+def test_a_file_that_a_crashed_step_wrote_to_is_made_again(seeds: Seeds) -> None:
+    """It is longer than it was: the step that had opened it does so once more, and nothing is written twice."""
+    cells = [
+        "%%resumable a\nf = open('out.txt', 'w')\n_ = f.write('a\\n')",
+        "import os",
+        "%%resumable b\n_ = f.write('b\\n')\nf.flush()\nif not os.path.exists('seen'): os.mkdir('seen'); 1 / 0\ndone = True",
+        "from pathlib import Path\nassert Path('out.txt').read_text() == 'a\\nb\\n' and done",
+    ]
+    assert seeds().run_all(cells)[-1].error == "ZeroDivisionError"
+    shown = seeds().run_all(cells)
+    assert [each.error for each in shown] == ["", "", "", ""]
+    assert "↻ a: replayed for f" in shown[2].messages
+    assert [each.error for each in seeds().run_all(cells)] == ["", "", "", ""]
+
+
+def test_classes_of_the_body_stay_one_class(seeds: Seeds) -> None:
+    """The replay defines them anew, and does not count its objects twice."""
+    twice(
+        seeds,
+        "class Counted:\n    made = 0",
+        "%%resumable a\nclass Own:\n    def __init__(self, g): self.g = g\nCounted.made += 1\no, p = Own(k for k in [1]), Own(2)",
+        "%%resumable b\nCounted.made += 5",
+        "assert type(o) is type(p) is Own and list(o.g) == [1] and Counted.made == 6",
+    )
+
+
+def test_weak_references_lead_to_the_variables(seeds: Seeds) -> None:
+    twice(
+        seeds,
+        "%%resumable a\nimport weakref, numpy as np\nclass A: pass\na, arr = A(), np.zeros(3)\nd, w = {'r': weakref.ref(a)}, weakref.ref(arr)",
+        "arr[0] = 1",
+        "assert d['r']() is a and w() is arr and arr[0] == 1",
+    )
+
+
 def test_why_and_steps_say_what_needs_a_replay(seeds: Seeds) -> None:
     kernel = seeds()
     kernel("%%resumable a\ng = (k for k in [1])")
