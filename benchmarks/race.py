@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from resumable_nb import session
+
 Seconds = Callable[[], float]
 
 
@@ -66,7 +68,9 @@ def main(races: Sequence[Races], description: str) -> None:
     parser.add_argument("--json", action="store_true", help="figures in full, for programs")
     parser.add_argument("--small", action="store_true", help="small sizes, one round: only to see that it runs")
     asked = parser.parse_args()
+    here = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
         os.environ["RESUMABLE_KEY_FILE"] = str(Path(folder) / "key")
         figures = []
         if not asked.json:
@@ -76,6 +80,8 @@ def main(races: Sequence[Races], description: str) -> None:
                 figures.append(race.run())
                 if not asked.json:
                     print(line(figures[-1]), flush=True)
+        session.close()
+        os.chdir(here)
     if asked.json:
         print(json.dumps([vars(each) for each in figures], indent=1))
 

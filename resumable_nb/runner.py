@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, assert_never
@@ -16,7 +16,7 @@ from resumable_nb.configured import PART, Configured
 from resumable_nb.control import Control
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask, chain
 from resumable_nb.events import Bus
-from resumable_nb.fingerprint import Lookup, describe, step_key
+from resumable_nb.fingerprint import Known, Lookup, describe, step_key
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Mark, Memory
@@ -113,10 +113,12 @@ class Runner:
         self.replays = Replays(snapshots, journal, bus)
         self._started_s: dict[str, float] = {}
 
-    def key(self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING) -> StepKey:
+    def key(
+        self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING, known: Mapping[str, str] = {}
+    ) -> StepKey:
         """What the step's result depends on, now; with those settings that what it showed depended on."""
         names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
-        key = step_key(spec.body, self._lookup(space), spec.options, spec.base, names=names)
+        key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
         return key if recorded is MISSING else self._configured.key(key, recorded)
 
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
@@ -336,7 +338,7 @@ class Runner:
             output_blob, more = self._journal.blob_row(output.encode(outputs))
             rows |= more
         key = self._configured.key_at_start(execution.scope.key, spec.id, outputs, execution.record.previews)
-        after = self._after(execution, space, key)
+        after = self._after(execution, space, key, capture.unchanged)
         settings, not_kept, more = self._configured.commit(spec.id, execution.record.settings)
         rows |= more
         record = msgspec.structs.replace(
@@ -368,9 +370,13 @@ class Runner:
         """Set again what skipped steps had set: code outside any step is about to run."""
         self._configured.settle()
 
-    def _after(self, execution: Execution, space: Namespace, key: StepKey) -> dict[str, str]:
+    def _after(
+        self, execution: Execution, space: Namespace, key: StepKey, unchanged: Collection[str]
+    ) -> dict[str, str]:
         """The parts of the key that the body itself changed: after it, they are no reason to run again."""
-        now = self.key(execution.spec, space, msgspec.structs.replace(execution.record, key=key))
+        # What the capture has just found unchanged may be large, and need not be read once more.
+        known = {name: mark for name, mark in execution.key.inputs.items() if name in unchanged}
+        now = self.key(execution.spec, space, msgspec.structs.replace(execution.record, key=key), known)
         return {
             f"{change.part} {change.name}": change.new
             for change in plan.differences(key, now)

@@ -36,6 +36,7 @@ def test_reading_saves_nothing() -> None:
         ("import pandas as pd; x = pd.DataFrame({'a': [1, 2]})", "x.iloc[0, 0] = 5"),
         ("import pandas as pd; x = pd.DataFrame({'a': [[1], 2]})", "x.loc[0, 'a'].append(2)"),
         ("import numpy as np; x = np.zeros(20_000)", "x[19_999] = 1"),
+        ("import numpy as np; x = np.zeros(300_000); y = x; z = [x]", "z[0][5] = 1"),
         ("import numpy as np; x = np.zeros(3)", "x[0] = -0.0"),
         ("import numpy as np; x = np.zeros(3)", "x.flags.writeable = False"),
         ("import numpy as np; x = np.array([None, [1]], object)", "x[1].append(2)"),
@@ -483,3 +484,11 @@ def test_deleting_a_variable_frees_its_memory() -> None:
         assert [each() for each in watch] == [None, None]
     finally:
         gc.enable()
+
+
+def test_a_capture_says_what_the_body_left_as_it_was() -> None:
+    """Only of what it could reach: the rest was not looked at."""
+    notebook = Notebook()
+    notebook.plain("read, grown, same, far = [1], [2], [3], [4]; also = grown")
+    capture = notebook.step("total = sum(read); grown.append(5); same = list(same)")
+    assert capture.unchanged == {"read"}

@@ -1,7 +1,17 @@
 """Values as digests: typed, and the same for equal values however they were built."""
 
 from resumable_nb.canonical.definitions import wrapper_of
-from resumable_nb.canonical.digests import Content, carries_code, content, fingerprint
+from resumable_nb.canonical.digests import Content, carries_code, content, fingerprint, is_plain
 from resumable_nb.canonical.origin import home, qualified, user_module
 
-__all__ = ["Content", "carries_code", "content", "fingerprint", "home", "qualified", "user_module", "wrapper_of"]
+__all__ = [
+    "Content",
+    "carries_code",
+    "content",
+    "fingerprint",
+    "home",
+    "is_plain",
+    "qualified",
+    "user_module",
+    "wrapper_of",
+]

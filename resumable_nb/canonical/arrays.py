@@ -26,7 +26,8 @@ def numpy_expander(kind: type) -> Expander | None:
     np = sys.modules.get("numpy")
     if np is None or not hasattr(np, "ndarray"):
         return None
-    if issubclass(kind, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # importing it takes a while; before that, there are none
+    if masked is not None and issubclass(kind, masked.MaskedArray):
         return _masked
     if issubclass(kind, np.ndarray):
         return _array

@@ -84,6 +84,11 @@ def carries_code(digest: str) -> bool:
     return len(digest) == 2 * _CODE_BYTES
 
 
+def is_plain(digest: str) -> bool:
+    """Whether it is the digest of a value's content, with no code of the user's in it."""
+    return len(digest) == 2 * _PLAIN_BYTES
+
+
 def _expand(value: Any, canon: Canonical) -> bytes | Node:
     kind: type = type(value)
     return (_EXACT.get(kind) or _expander(kind))(value, canon)

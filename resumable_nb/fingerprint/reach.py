@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from blake3 import blake3
 
-from resumable_nb.canonical import Content, carries_code, content, home, wrapper_of
+from resumable_nb.canonical import Content, carries_code, content, home, is_plain, wrapper_of
 from resumable_nb.errors import NoContent
 from resumable_nb.model import MISSING, Missing, digest
 from resumable_nb.source import Body, Import, Names, names_of
@@ -36,6 +36,23 @@ class Lookup(Protocol):
 
     def provenance(self, name: str) -> str:
         """Digest of the source that made the variable, or ""."""
+
+
+class Known:
+    """A ``Lookup`` with digests of some variables beforehand: of plain content they are believed."""
+
+    def __init__(self, lookup: Lookup, digests: Mapping[str, str]) -> None:
+        self._lookup, self._digests = lookup, digests
+
+    def value(self, name: str) -> object | Missing:
+        return self._lookup.value(name)
+
+    def known(self, name: str) -> str | Missing:
+        mark = self._digests.get(name, "")
+        return mark if is_plain(mark) else self._lookup.known(name)
+
+    def provenance(self, name: str) -> str:
+        return self._lookup.provenance(name)
 
 
 class Reach:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -50,6 +51,11 @@ def unload_ipython_extension(shell: Any) -> None:
     atexit.unregister(session.close)
 
 
+@functools.lru_cache(maxsize=100_000)
+def _is_shells(name: str) -> bool:
+    return bool(_HISTORY.fullmatch(name) or _SPECIAL.fullmatch(name))
+
+
 def hidden_names(shell: Any) -> Callable[[str], bool]:
     """A test for names in the user's namespace that are not the user's: IPython's own, and its history.
 
@@ -58,7 +64,7 @@ def hidden_names(shell: Any) -> Callable[[str], bool]:
     own, variables = shell.user_ns_hidden, shell.user_ns
 
     def hidden(name: str) -> bool:
-        if _HISTORY.fullmatch(name) or _SPECIAL.fullmatch(name):
+        if _is_shells(name):
             return True
         return name in own and variables.get(name, MISSING) is own[name]
 

@@ -33,7 +33,7 @@ class Difference:
 def watch(before: Before, survey: Survey, digest: Digest) -> None:
     """Take the digests of all that the body can reach, with all that shares with it."""
     watched = survey.extended(before.reached & before.references.keys())
-    for group in {survey.groups[name] for name in watched if name in survey.groups}:
+    for group in survey.groups_of(watched):
         watch_group(before, survey, group, digest)
 
 
@@ -61,7 +61,7 @@ def _untouched(before: Before, survey: Survey, name: str) -> bool:
 
 def references(survey: Survey, names: Iterable[str], reference: Reference) -> dict[int, tuple[Any, Any]]:
     """The functions and classes that variables hold, by ``id()``, each with how streams name it."""
-    found = {key: each for name in names if name in survey.holdings for key, each in _definitions(survey, name)}
+    found = {key: each for name in names for key, each in _definitions(survey, name)}
     return {key: (each, reference(each)) for key, each in found.items()}
 
 
@@ -81,7 +81,8 @@ def holders(before: Before, survey: Survey, reference: Reference) -> frozenset[s
 
 
 def _definitions(survey: Survey, name: str) -> Iterable[tuple[int, Any]]:
-    return survey.holdings[name].definitions.items()
+    holding = survey.holding(name)
+    return () if holding is None else holding.definitions.items()
 
 
 def _builds_on(thing: Any, altered: list[Any]) -> bool:
@@ -107,8 +108,9 @@ def _mutated(
     before: Before, variables: Mapping[str, Any], survey: Survey, digest: Digest, bound: Collection[str]
 ) -> set[str]:
     found: set[str] = set()
-    watched = {name for name in before.groups if name in variables and name not in bound and name in survey.groups}
-    for group in {survey.groups[name] - {RESULT} for name in watched}:
+    known = {name for name in before.groups if name in variables and name not in bound}
+    watched = {name for name in known if survey.holding(name) is not None}
+    for group in {each - {RESULT} for each in survey.groups_of(watched)}:
         values = {name: variables[name] for name in group}
         members = sorted(group & watched)
         if all(name in watched and before.groups[name][0] == group for name in group):

@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -65,7 +66,7 @@ class Snapshots:
         before = Before(
             body,
             variables,
-            self._surveyor.reach(space, body, survey.holdings.get, frozenset()),
+            self._surveyor.reach(space, body, survey.holding, frozenset()),
             random=randomness.random_state(),
             modules=frozenset(sys.modules),
         )
@@ -102,7 +103,7 @@ class Snapshots:
             if keep is not None:
                 wanted &= set(keep)
             seeds = wanted if result is MISSING else wanted | {RESULT}
-            return self._save(
+            saved = self._save(
                 space,
                 values,
                 survey,
@@ -117,6 +118,7 @@ class Snapshots:
                 allowed=None if keep is None else {*keep, RESULT},
                 drop=drop,
             )
+            return replace(saved, unchanged=frozenset(before.groups.keys() & variables.keys()) - changed)
 
     def save_names(self, space: Namespace, names: Collection[str]) -> Capture:
         """Save exactly these variables, as they are now, and the random state."""
@@ -338,7 +340,7 @@ class Snapshots:
             survey = self._surveyor.survey(
                 space, {name: value for name, value in before.references.items() if name in known}
             )
-            for group in set(survey.groups.values()):
+            for group in survey.groups_of(known):
                 compare.watch_group(before, survey, group, self._surveyor.digest(space))
 
     def _load_named(self, name: str) -> bool:
@@ -369,7 +371,7 @@ class Snapshots:
                     self.materialise(space, [name])
                 value = space.variables.get(name)
                 known = not is_atom(value) and not space.hidden(name)
-                holdings[name] = self._surveyor.survey(space, {name: value}).holdings.get(name) if known else None
+                holdings[name] = self._surveyor.survey(space, {name: value}).holding(name) if known else None
             return holdings[name]
 
         found = self._surveyor.reach(space, body, holding, self.owing.names())

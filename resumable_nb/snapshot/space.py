@@ -65,6 +65,8 @@ class Capture:
     """Names that the step created, bound, changed in place or deleted."""
     digests: dict[str, str]
     """Canonical digests of what was saved."""
+    unchanged: frozenset[str] = frozenset()
+    """Names that were compared with what they were before the body, and are the same."""
 
 
 @dataclass(frozen=True, slots=True)

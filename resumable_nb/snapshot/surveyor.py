@@ -38,10 +38,11 @@ class Surveyor:
         return Survey(values, written, space.live)
 
     def digest(self, space: Namespace) -> compare.Digest:
-        codec = self.codec(space)
+        """For one look at the variables: what is large is read once."""
+        codec, read = self.codec(space), writer.Read()
 
         def digest(survey: Survey, values: Mapping[str, Any], *, untouched: bool = False) -> str:
-            return writer.digest(codec, survey, values, untouched=untouched)
+            return writer.digest(codec, survey, values, read, untouched=untouched)
 
         return digest
 

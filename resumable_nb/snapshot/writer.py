@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ INLINE_BYTES: Final = 256 << 10
 
 SMALL_BYTES: Final = 32 << 10
 """Sharing groups up to about this size are written together, up to ``BUNDLE_BYTES``: a row for each would be slow."""
+
+LARGE_BYTES: Final = 1 << 20
 
 BUNDLE_BYTES: Final = 1 << 20
 
@@ -32,7 +35,27 @@ def encode(codec: Codec, survey: Survey, values: Mapping[str, Any]) -> Encoded:
     return codec.encode({name: values[name] for name in names}, own=own_definitions(values.values()), shared=shared)
 
 
-def digest(codec: Codec, survey: Survey, values: Mapping[str, Any], *, untouched: bool = False) -> str:
+class Read:
+    """Digests of large buffers that were read a moment ago: several variables may share one.
+
+    For one look at the namespace only: whoever keeps it longer misses what code does to the memory meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], tuple[memoryview, tuple[str, ...]]] = {}
+
+    def chunks(self, raw: memoryview, row_bytes: int) -> tuple[str, ...]:
+        numpy = sys.modules.get("numpy")
+        if numpy is None or raw.nbytes < LARGE_BYTES:
+            return pack.chunk_digests(raw, row_bytes)
+        at = numpy.frombuffer(raw, numpy.uint8).__array_interface__["data"][0]
+        key = (at, raw.nbytes, row_bytes)
+        if key not in self._known:  # with the buffer itself, so that no other comes to lie there
+            self._known[key] = raw, pack.chunk_digests(raw, row_bytes)
+        return self._known[key][1]
+
+
+def digest(codec: Codec, survey: Survey, values: Mapping[str, Any], read: Read, *, untouched: bool = False) -> str:
     """Changes whenever what is saved would; good within one process only.
 
     What is used up with each use (a generator) counts as changed at each look, unless it surely was ``untouched``.
@@ -48,7 +71,7 @@ def digest(codec: Codec, survey: Survey, values: Mapping[str, Any], *, untouched
     parts = [pack.digest(encoded.stream)]
     for each in encoded.buffers:
         parts.append(f"{each.readonly} {each.row_bytes}")
-        parts += pack.chunk_digests(each.raw, each.row_bytes)
+        parts += read.chunks(each.raw, each.row_bytes)
     return pack.digest("\n".join(parts).encode())
 
 
@@ -85,7 +108,7 @@ class Writer:
         return [*bundles, small] if small else bundles
 
     def _size(self, name: str, value: Any) -> int:
-        held = self._survey.holdings.get(name)
+        held = self._survey.holding(name)
         if held is not None:
             return held.size_bytes
         return len(value) if isinstance(value, str | bytes) else 64

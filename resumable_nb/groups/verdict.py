@@ -1,0 +1,100 @@
+"""How things of each type are walked."""
+
+from __future__ import annotations
+
+import contextvars
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import logging
+import pathlib
+import re
+import sys
+import types
+import uuid
+import weakref
+from typing import Final
+
+ATOMS: Final = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, range, slice, type(...), type(NotImplemented)}
+    | {datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone}
+    | {decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, pathlib.PosixPath, pathlib.PurePosixPath}
+    | {types.CodeType, types.ModuleType, types.GenericAlias, types.UnionType}
+    | {types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType}
+    | {types.MemberDescriptorType, types.ClassMethodDescriptorType, types.FrameType, types.TracebackType}
+    | {logging.RootLogger, logging.Logger}
+)
+"""Types whose objects cannot change, or are found again by name: nothing is shared through them."""
+
+_TRANSPARENT: Final = frozenset(
+    {tuple, frozenset, types.MappingProxyType, types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType}
+)
+"""Two names for one such object share what is in it, not the object."""
+
+_FOREIGN: Final = ("IPython", "ipykernel", "resumable_nb", "traitlets")
+"""The machinery round the notebook holds the namespace itself: nothing of it is anybody's variable."""
+
+
+class Verdict(enum.Enum):
+    STOP = enum.auto()
+    PLAIN = enum.auto()
+    TRANSPARENT = enum.auto()
+    DEFINITION = enum.auto()
+    ENUM = enum.auto()
+    ARRAY = enum.auto()
+    TENSOR = enum.auto()
+    WEAK = enum.auto()
+    PANDAS = enum.auto()
+    VARIABLE = enum.auto()
+    REFERENCE = enum.auto()
+
+
+_verdicts: dict[type, Verdict] = dict.fromkeys(ATOMS, Verdict.STOP)
+
+
+def verdict_of(kind: type) -> Verdict:
+    try:
+        return _verdicts[kind]
+    except KeyError:
+        if len(_verdicts) > 100_000:  # a notebook that makes classes in a loop
+            _verdicts.clear()
+        found = _verdicts[kind] = _judge(kind)
+        return found
+
+
+def _judge(kind: type) -> Verdict:
+    numpy, pandas, torch = (sys.modules.get(name) for name in ("numpy", "pandas", "torch"))
+    if kind in ATOMS or str(kind.__module__).partition(".")[0] in _FOREIGN:
+        return Verdict.STOP
+    if issubclass(kind, type | types.FunctionType | type(functools.lru_cache(lambda: None))):
+        return Verdict.DEFINITION
+    if issubclass(kind, enum.Enum):
+        return Verdict.ENUM
+    if issubclass(kind, weakref.WeakValueDictionary | weakref.WeakKeyDictionary | weakref.WeakSet):
+        return Verdict.WEAK
+    if kind in _TRANSPARENT:
+        return Verdict.TRANSPARENT
+    if kind is weakref.ref:
+        return Verdict.REFERENCE
+    if kind is contextvars.ContextVar:
+        return Verdict.VARIABLE
+    if numpy is not None:
+        if issubclass(kind, numpy.ndarray):
+            return Verdict.ARRAY
+        if issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc):
+            return Verdict.STOP
+    if torch is not None and hasattr(torch, "Tensor") and issubclass(kind, torch.Tensor):
+        return Verdict.TENSOR
+    if pandas is not None:
+        if kind in (type(pandas.NaT), type(pandas.NA), pandas.Timestamp, pandas.Timedelta):
+            return Verdict.STOP
+        if issubclass(kind, pandas.DataFrame | pandas.Series | pandas.Index | pandas.api.extensions.ExtensionArray):
+            return Verdict.PANDAS
+    return Verdict.PLAIN
+
+
+def is_atom(value: object) -> bool:
+    """Whether the value is immutable and shares nothing: it changes only by being replaced."""
+    return verdict_of(type(value)) is Verdict.STOP
