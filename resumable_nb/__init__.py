@@ -21,10 +21,12 @@ from resumable_nb.mutation import MutationWarning
 from resumable_nb.session import task
 from resumable_nb.tools import CollapseWarning, Happened, NotHappened, tool
 from resumable_nb.track import track
+from resumable_nb.workflow import SavePolicy, Task
 
 __all__ = [
     "BadArgument", "CollapseWarning", "Corrupt", "Diverged", "DivergenceWarning", "Happened", "InDoubt", "LeaseLost",
-    "MutationWarning", "NotHappened", "NotSaved", "ResumableError", "Stopped", "StoreUnavailable", "TaskBusy",
+    "MutationWarning", "NotHappened", "NotSaved", "ResumableError", "SavePolicy", "Stopped", "StoreUnavailable", "Task",
+    "TaskBusy",
     "UsageError", "ValueUnavailable", "load_ipython_extension", "step", "task", "tool", "track",
     "unload_ipython_extension",
 ]  # fmt: skip

@@ -164,10 +164,10 @@ class Journal:
         """Survives the process, not the machine: a step that is lost so has done nothing that is not journalled."""
         self._write({f"step/{record.id}": record}, rows, durable=False)
 
-    def commit_step(self, record: StepRecord, rows: Mapping[str, bytes] | None = None) -> None:
-        """The one transaction that makes a step done: its record, its version, ``rows``; positions go. Durable."""
-        positions = list(self._store.keys(f"pos/{record.id}@"))
-        puts = {f"step/{record.id}": record, f"version/{record.id}@{record.version:06d}": record}
+    def commit_step(self, *records: StepRecord, rows: Mapping[str, bytes] | None = None) -> None:
+        """The one transaction that makes steps done: their records and versions, ``rows``; positions go. Durable."""
+        positions = [row for record in records for row in self._store.keys(f"pos/{record.id}@")]
+        puts = {row: r for r in records for row in (f"step/{r.id}", f"version/{r.id}@{r.version:06d}")}
         self._write(puts, rows, deletes=positions)
 
     def fail_step(self, record: StepRecord, escaped: Collection[str] = ()) -> None:

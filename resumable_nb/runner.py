@@ -17,6 +17,7 @@ from resumable_nb.control import Control
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask, chain
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import Known, Lookup, describe, step_key
+from resumable_nb.held import Held
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Mark, Memory
@@ -101,6 +102,7 @@ class Runner:
         self._bus = bus
         self._lease = lease
         self._memory = memory
+        self.held = Held(journal, memory, bus)
         self._control = control
         self._run = run
         self._lookup = lookup
@@ -170,10 +172,12 @@ class Runner:
         outputs: list[dict[str, Any]] | None = None,
         left: str = "",
         given: Collection[str] = (),
+        hold: bool = False,
     ) -> StepRecord:
         """Commit what the body did, or record that it failed. Returns the record as written.
 
-        The record is durable when this returns; an error of the store leaves the step unfinished, not wrong.
+        ``hold``: what the body did is taken down now, and committed with the next ``held.save()``. Else the record is durable
+        when this returns; an error of the store leaves the step unfinished, not wrong.
         """
         if execution.entry is not None:
             execution.entry.leave()
@@ -189,6 +193,8 @@ class Runner:
         self._bus.emit("step.body_done", execution.spec.id)
         try:
             record = self._commit(execution, space, result, outputs or [], left, given)
+            if not hold:
+                self.held.save()
         except ResumableError as problem:
             with contextlib.suppress(ResumableError):  # no room for that either: then it looks like a crash
                 self._fail(execution, problem)
@@ -360,10 +366,7 @@ class Runner:
             left=left,
             memory=memory,
         )
-        self._bus.emit("step.commit", record.id)
-        self._journal.commit_step(record, rows)
-        self._memory.committed()
-        self._bus.emit("step.committed", record.id, duration_s=record.duration_s, size_bytes=record.size_bytes)
+        self.held.add(record, rows)
         return record
 
     def settle(self) -> None:

@@ -7,6 +7,7 @@ Generated code in cells finds what it calls here: ``raise_problem``, ``cell_pend
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import socket
 import sys
@@ -17,11 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from resumable_nb import block, memory, tools, track
+from resumable_nb import block, memory, scope, tools, track
 from resumable_nb import frame as frames
 from resumable_nb.block import enter_block, leave, pending, restored
 from resumable_nb.compensation import Compensation
@@ -310,8 +311,13 @@ def cell_pending() -> bool:
     return not _cell or _cell[-1].pending
 
 
+_within: Final[contextvars.ContextVar[Session | None]] = contextvars.ContextVar("resumable_nb_session", default=None)
+
+
 def current() -> Session:
-    """The open session; a task without a name is opened under its folder's."""
+    """The session that is worked on here, else the open one; a task without a name is opened under its folder's."""
+    if (session := _within.get()) is not None:
+        return session
     if not _open:
         open_session()
     return _open[-1]
@@ -373,8 +379,8 @@ def close() -> None:
 
 def task(name: str | None = None, *, store: str | os.PathLike[str] | None = None) -> Task:
     """The open task, or the one of this name, opened (in place of the one that was open)."""
-    if _open and (name is None or name == _open[-1].name) and store is None:
-        return Task(_open[-1])
+    if _open and (name is None or name == current().name) and store is None:
+        return Task(current())
     return Task(open_session(name, store))
 
 
@@ -387,6 +393,41 @@ def opened(name: str, store: str | os.PathLike[str] | None = None, **options: An
     finally:
         session.close()
         _open.remove(session)
+
+
+def beside(name: str, store: str | os.PathLike[str] | None = None) -> Session:
+    """A session for this task that leaves the open one where it is; that one itself, if it is of the same task."""
+    place = here()
+    folder = root(store, place.folder) / slug(name)
+    fresh = DiskStore(folder, bus=(bus := Bus()))
+    for session in _open:
+        if session.store.uri == fresh.uri:
+            fresh.close()
+            return session
+    live = _open[-1].space.live if _open else vars(sys.modules["__main__"])
+    session = Session(name, fresh, live=live, base=place.folder, notebook=place.notebook, bus=bus)
+    for listener in _listeners:
+        bus.listen(listener)
+    return session
+
+
+@contextlib.contextmanager
+def working_on(session: Session) -> Iterator[Session]:
+    """Have the steps, tools and loops of the block belong to this session; closed afterwards, unless it was open.
+
+    Code in the block's context knows that, whatever runs beside it; worker threads without a context belong to the
+    session that was entered last.
+    """
+    token, opened_here = _within.set(session), session not in _open
+    _open.append(session)
+    try:
+        with scope.entered(scope.StepScope()):
+            yield session
+    finally:
+        del _open[len(_open) - 1 - _open[::-1].index(session)]
+        _within.reset(token)
+        if opened_here:
+            session.close()
 
 
 def _serve() -> None:

@@ -156,7 +156,7 @@ def test_a_done_step_is_one_durable_commit_and_its_positions_go(bench: Bench) ->
     journal.begin_step(a_step())
     bench.events.clear()
     done = a_step(status="done", version=2)
-    journal.commit_step(done, {"blob/x": b"1"})
+    journal.commit_step(done, rows={"blob/x": b"1"})
     assert bench.commits() == {True: 1}
     assert journal.step("s") == done
     assert journal.versions("s") == [done]
