@@ -176,8 +176,8 @@ class Runner:
     ) -> StepRecord:
         """Commit what the body did, or record that it failed. Returns the record as written.
 
-        ``hold``: what the body did is taken down now, and committed with the next ``held.save()``. Else the record is durable
-        when this returns; an error of the store leaves the step unfinished, not wrong.
+        ``hold``: what the body did is taken down now, and committed with the next ``held.save()``. Else the record is
+        durable when this returns; an error of the store leaves the step unfinished, not wrong.
         """
         if execution.entry is not None:
             execution.entry.leave()

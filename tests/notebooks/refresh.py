@@ -37,9 +37,14 @@ def cleaned(notebook: Any) -> Any:
     return notebook
 
 
-def close_shop(folder: Path) -> None:
+SERVERS = ("shop.py", "model_server.py")
+
+
+def close_servers(folder: Path) -> None:
+    """The examples' servers outlive their kernels."""
     for process in psutil.process_iter(["cmdline"]):
-        if "shop.py" in " ".join(process.info["cmdline"] or ()) and process.cwd() == str(folder):
+        command = " ".join(process.info["cmdline"] or ())
+        if any(server in command for server in SERVERS) and process.cwd() == str(folder):
             process.send_signal(signal.SIGTERM)
 
 
@@ -51,7 +56,7 @@ def main(names: list[str]) -> None:
             try:
                 refresh(folder, name)
             finally:
-                close_shop(folder)
+                close_servers(folder)
 
 
 if __name__ == "__main__":

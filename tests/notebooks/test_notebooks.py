@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.notebooks.refresh import EXAMPLES, close_shop
+from tests.notebooks.refresh import EXAMPLES, close_servers
 
 HERE = Path(__file__).parent
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
@@ -23,8 +23,8 @@ def read(name: str) -> Any:
     return nbformat.read(EXAMPLES / name, as_version=4)
 
 
-def test_both_are_there() -> None:
-    assert NAMES == ["orders.ipynb", "quickstart.ipynb"]
+def test_all_are_there() -> None:
+    assert NAMES == ["agent.ipynb", "orders.ipynb", "quickstart.ipynb"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -72,5 +72,5 @@ def test_notebook_shows_the_same_again(name: str, tmp_path: Path) -> None:
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False
         )
     finally:
-        close_shop(tmp_path)
+        close_servers(tmp_path)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
