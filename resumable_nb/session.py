@@ -25,15 +25,15 @@ import msgspec
 from resumable_nb import block, memory, scope, tools, track
 from resumable_nb import frame as frames
 from resumable_nb.block import enter_block, leave, pending, restored
+from resumable_nb.cell import cell_pending, has_problem, raise_problem, set_cell, set_problem
 from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
-from resumable_nb.errors import ResumableError
 from resumable_nb.events import Bus, Event, Listener
-from resumable_nb.fingerprint import Lookup, by_provenance, carries_code
+from resumable_nb.fingerprint import Lookup
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Memory
-from resumable_nb.model import MISSING, Missing, StepKey, digest
+from resumable_nb.model import StepKey, digest
 from resumable_nb.output import Recorder
 from resumable_nb.place import STORE_FOLDER, here, root, slug
 from resumable_nb.runner import Execution, Runner, StepSpec
@@ -43,36 +43,13 @@ from resumable_nb.store.base import Store
 from resumable_nb.store.disk import DiskStore
 from resumable_nb.store.seal import user_key
 from resumable_nb.task import Task
+from resumable_nb.variables import Variables
 
 __all__ = [
     "STORE_FOLDER", "Session", "Task", "cell_pending", "close", "current", "enter_block", "has_problem", "is_open",
     "leave", "open_session", "opened", "pending", "raise_problem", "restored", "set_cell", "set_due", "set_problem",
     "set_shell", "settle_due", "slug", "task",
 ]  # fmt: skip
-
-
-class Variables:
-    """The ``Lookup`` of one namespace: loads what is pending, knows what is clean."""
-
-    def __init__(self, space: Namespace, session: Session) -> None:
-        self._space, self._snapshots, self._provenance = space, session.snapshots, session.provenance
-        self._replay = session.runner.replays.load
-
-    def value(self, name: str) -> object | Missing:
-        if name in self._snapshots.pending() and self._space.lazy:
-            self._snapshots.materialise(self._space, [name])
-            self._replay(self._space, name)
-        found: object | Missing = self._space.variables.get(name, MISSING)
-        return self._space.live.get(name, MISSING) if found is MISSING else found
-
-    def known(self, name: str) -> str | Missing:
-        outline = self._snapshots.outline(name, self._space)
-        if outline and not carries_code(outline):
-            return by_provenance(self.provenance(name))
-        return self._snapshots.known(name, self._space)
-
-    def provenance(self, name: str) -> str:
-        return self._provenance.get(name, "")
 
 
 class Shell(Protocol):
@@ -144,7 +121,7 @@ class Session:
         self.bus.listen(self._on_event)
 
     def lookup(self, space: Namespace) -> Lookup:
-        return Variables(space, self)
+        return Variables(space, self.snapshots, self.provenance, self.runner.replays.load)
 
     def _made(self, space: Namespace, names: Collection[str], key: StepKey) -> None:
         """A value without content of its own counts by the step that changed it last, and by what went into that."""
@@ -258,8 +235,6 @@ class Session:
 
 _open: list[Session] = []
 _shell: list[Shell] = []
-_cell: list[Execution] = []
-_problem: list[ResumableError] = []
 _due: list[Body] = []
 _listeners: list[Listener] = []
 
@@ -275,16 +250,6 @@ def set_shell(shell: Shell | None, *listeners: Listener) -> None:
             session.bus.listen(listener)
 
 
-def set_cell(execution: Execution | None) -> None:
-    """Say which execution the running cell is; None: it is no step."""
-    _cell[:] = [] if execution is None else [execution]
-
-
-def set_problem(problem: ResumableError | None) -> None:
-    """Say what was met before the running cell began, where nothing could be raised."""
-    _problem[:] = [] if problem is None else [problem]
-
-
 def set_due(body: Body) -> None:
     """Say which code is about to run that reaches what only a replay brings back."""
     _due[:] = [body]
@@ -294,21 +259,6 @@ def settle_due() -> None:
     """Replay it now. Generated code calls this first."""
     while _due:
         current().settle(_due.pop())
-
-
-def has_problem() -> bool:
-    return bool(_problem)
-
-
-def raise_problem() -> None:
-    """Raise it now. Generated code calls this first."""
-    if _problem:
-        raise _problem.pop()
-
-
-def cell_pending() -> bool:
-    """Whether the body of the running cell has to run. Generated code asks."""
-    return not _cell or _cell[-1].pending
 
 
 _within: Final[contextvars.ContextVar[Session | None]] = contextvars.ContextVar("resumable_nb_session", default=None)
