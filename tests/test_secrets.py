@@ -161,7 +161,7 @@ def test_a_secret_is_nowhere(kernels: Kernels, tmp_path: Path) -> None:
         ("an ordinary text", set()),
         ({"token": "abc"}, set()),
     ],
-    ids=str,
+    ids=lambda case: ", ".join(sorted(case)) or "none" if isinstance(case, set) else str(case),
 )
 def test_secrets_in_arguments_are_found(value: object, hidden: set[str]) -> None:
     assert {each for each in secrets_in(value) if "%" not in each and "+" not in each} == hidden
