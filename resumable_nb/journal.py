@@ -203,7 +203,7 @@ class Journal:
 
     def call(self, identity: str, k: int) -> CallRecord | Missing:
         """The ``k``-th call of that identity."""
-        row = self._store.get(_ident_row(identity, k))
+        row = self._store.get(ident_row(identity, k))
         if row is MISSING:
             return MISSING
         record = self._read(CallRecord, row.decode())
@@ -249,7 +249,7 @@ class Journal:
 
     def adopt(self, record: CallRecord, identity: str, k: int) -> None:
         """From now on the recorded call answers for another identity too. Durable."""
-        self._write({}, {_ident_row(identity, k): call_row(record).encode()})
+        self._write({}, {ident_row(identity, k): call_row(record).encode()})
 
     def note(self, record: CallRecord, rows: Mapping[str, bytes] | None = None, *, durable: bool = False) -> bool:
         """Write what is known of this run's open try; ``False``: it was settled meanwhile. Fsynced if ``durable``."""
@@ -286,7 +286,7 @@ class Journal:
                 if read(row) is not MISSING:
                     raise _Taken
 
-            ident = {_ident_row(record.identity, record.k): row.encode()}
+            ident = {ident_row(record.identity, record.k): row.encode()}
             try:
                 self._write({row: placed}, {**(rows or {}), **ident}, durable=durable, check=free)
             except _Taken:
@@ -386,7 +386,7 @@ def call_row(record: CallRecord) -> str:
     return f"call/{record.step}@{record.n:08d}"
 
 
-def _ident_row(identity: str, k: int) -> str:
+def ident_row(identity: str, k: int) -> str:
     return f"ident/{identity}@{k:06d}"
 
 

@@ -151,6 +151,25 @@ class Memory(MutableSequence[Message]):
     def __reduce__(self) -> tuple[Any, ...]:
         return current, ()
 
+    def said(self, blobs: Iterable[str]) -> dict[str, Any]:
+        """Who has said what, as JSON data: the steps of the messages, and what each blob says that its step did."""
+        lines = self._known()
+        deltas = {blob: json.loads(self._journal.blob(blob)) for blob in blobs if blob}
+        return {"by": [line.step for line in lines], "steps": list(self._head.steps), "deltas": deltas}
+
+    @staticmethod
+    def rows(data: Mapping[str, Any]) -> dict[str, bytes]:
+        """The rows of a store for messages (``memory``), and for who has said what (``said``)."""
+        said = data["said"]
+        lines = [_line(message)._replace(step=by) for message, by in zip(data["memory"], said["by"], strict=True)]
+        deltas = [msgspec.convert(each, type=Delta) for each in said["deltas"].values()]
+        blobs = dict(zip(said["deltas"], deltas, strict=True))
+        return {
+            **{f"memory/{n:08d}": msgspec.json.encode(line) for n, line in enumerate(lines)},
+            **{f"blob/{name}": msgspec.json.encode(delta) for name, delta in blobs.items()},
+            HEAD: msgspec.json.encode(Head(len(lines), tuple(said["steps"]))),
+        }
+
     # --- what the runner does
 
     def reload(self) -> None:

@@ -201,6 +201,13 @@ class Session:
         if _shell:
             _shell[-1].announce(execution)
 
+    def take_over(self, rows: dict[str, bytes]) -> None:
+        """Put the rows of a task into a store that has none yet. Durable."""
+        self.own()
+        self.store.commit(rows, guard=self.lease.guard)
+        self._task_incarnation = ""
+        self.memory.reload()
+
     def forget(self) -> None:
         """Delete all steps and calls of the task; the next use begins a new incarnation."""
         self.own()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from resumable_nb import codec, plan
+from resumable_nb import codec, plan, state
 from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
 from resumable_nb.desk import Desk
@@ -258,6 +258,32 @@ class Task:
         the kernel dies before, it is decided again.
         """
         return once(name, decide, self._parts.desk())
+
+    @property
+    def step_names(self) -> tuple[str, ...]:
+        """What its steps are called, in order, where that is known before they have run."""
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole state as JSON data: task and session id, ``status``, ``current_step`` and ``total_steps``, steps
+        and calls as they are recorded, with their results (``value`` where that is JSON data and holds nothing called
+        like a secret, else ``preview``), ``memory``, times in seconds since the epoch, and the versions ``format`` and
+        ``schema``. No secrets: those are not recorded.
+        """
+        return state.to_dict(
+            self._parts.journal,
+            self._parts.memory,
+            session=self._parts.run,
+            status=self.status,
+            names=self.step_names,
+            result=self._result,
+        )
+
+    def _result(self, record: StepRecord) -> Any:
+        """What a step returned, in a copy of its own."""
+        if record.status != "done" or not record.manifest or record.left != "return":
+            return MISSING
+        return self._parts.snapshots.result_of(record.manifest)
 
     def in_doubt(self, call: CallRecord) -> bool:
         """Whether nobody knows if the call happened: its intent is recorded, and whoever made it is gone or gave up."""

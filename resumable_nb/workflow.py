@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from resumable_nb import session as sessions
+from resumable_nb import state
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Event
 from resumable_nb.model import MISSING, StepOptions, digest, step_path
@@ -119,6 +120,32 @@ class Task(sessions.Task):
     def step_names(self) -> tuple[str, ...]:
         """What the steps are called in ``steps()``, in order."""
         return tuple(each.id for each in self._functions)
+
+    @classmethod
+    def from_dict(
+        cls,
+        data: dict[str, Any],
+        steps: Sequence[Callable[..., Any]] = (),
+        *,
+        store: str | os.PathLike[str] | None = None,
+        save: Save = "step",
+    ) -> Task:
+        """The task of ``to_dict``'s data, in a store that has none of its name.
+
+        Its messages and calls are there; calls are answered where their results are in the data, and are never made
+        again where they are done. Its steps are unfinished, because their variables are not in the data: they run
+        again, their calls answered. Calls cannot be undone there. Raises ``UsageError`` where it cannot be taken.
+        """
+        task = cls(data["task"]["name"] if data.get("task") else "none", steps, store=store, save=save)
+        session = task._session
+        rows = state.rows_of(data, session.journal)
+        if session.journal.task() is not MISSING:
+            raise UsageError(
+                f"there is a task {task.name!r} in {session.store.uri} already: take it into another store"
+            )
+        with sessions.working_on(session):
+            session.take_over(rows)
+        return task
 
     def run(self, value: Any = MISSING) -> Any:
         """Run what is not done, and return the last step's result. ``value`` is given to the first step.

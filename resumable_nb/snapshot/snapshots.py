@@ -276,8 +276,6 @@ class Snapshots:
             marks = manifest.digests.get(name, ""), manifest.outlines.get(name, "")
             self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1]))
 
-    # --- loading
-
     def pending(self) -> frozenset[str]:
         """Names that are restored and not loaded yet."""
         return self._pending.variables() | self.owing.names()
@@ -313,6 +311,11 @@ class Snapshots:
             self.materialise(space, [name])
             return self._results.pop(name, MISSING)
 
+    def result_of(self, manifest: str) -> Any | Missing:
+        """A copy of a step's result, without its variables."""
+        groups = [each for each in self._reader.manifest(manifest).groups if RESULT in each.names]
+        return self._read_apart(self._live, groups[0])[RESULT] if groups else MISSING
+
     def _load(self, space: Namespace, group: Group) -> None:
         self._loading.append(group)
         try:
@@ -337,9 +340,8 @@ class Snapshots:
         for before in list(self._open):
             known = {name: space.variables[name] for name in names if name not in before.restored}
             before.references |= known
-            survey = self._surveyor.survey(
-                space, {name: value for name, value in before.references.items() if name in known}
-            )
+            values = {name: value for name, value in before.references.items() if name in known}
+            survey = self._surveyor.survey(space, values)
             for group in survey.groups_of(known):
                 compare.watch_group(before, survey, group, self._surveyor.digest(space))
 
@@ -358,8 +360,6 @@ class Snapshots:
     def _fetch(self, key: str) -> bytes | Missing:
         blob = self._definitions.get(key)
         return MISSING if blob is None else self._reader.blob(blob)
-
-    # --- asking
 
     def reach(self, space: Namespace, body: Body) -> frozenset[str]:
         """Names that the code can reach. Loads pending functions on the way: they may reach more."""
