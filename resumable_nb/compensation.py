@@ -84,6 +84,20 @@ class Compensation:
         with self._lock:
             return () if self._open is None else self._undo_all(self._open)
 
+    def ask(self, call: CallRecord) -> CallRecord:
+        """Have the ``reconcile=`` of a call in doubt say what became of it. Raises ``InDoubt`` where it cannot."""
+        with self._lock:
+            self._journal.own()
+            if in_flight(call):
+                raise UsageError(f"{spelled(call)} is executing now: it is not in doubt")
+            if call.status != "intent":
+                raise UsageError(f"call {call.id} of {call.tool} is {call.status}, not in doubt: nothing was changed")
+            if not call.undo:
+                raise UsageError(
+                    f"the arguments of {spelled(call)} were not kept: its reconcile= is asked when its cell runs again"
+                )
+            return self._settled(self._tool(call), call, codec.loads_value(self._journal.blob(call.undo)))
+
     def _undo_all(self, step: str) -> tuple[str, ...]:
         undone = tuple(call.id for call in self._todo(step) if self._undo(call))
         self._journal.end_rollback()

@@ -191,6 +191,13 @@ class Task:
         self._parts.own()
         return resolve_call(self._parts.journal, call, happened, value)
 
+    def ask(self, call: str) -> CallRecord:
+        """Ask the receiver of a call in doubt, by the ``reconcile=`` of its tool, and record the answer.
+
+        ``call`` as in ``resolve``. Raises ``InDoubt`` where nobody can say, ``UsageError`` where nobody can be asked.
+        """
+        return self._parts.compensation.ask(self._parts.journal.find_call(call))
+
     def compensate(self, step: str | None = None) -> tuple[str, ...]:
         """Undo the done tool calls of a step and of those inside it (``None``: of the whole task), newest end first.
 

@@ -73,6 +73,20 @@ class Actions:
 
         self._do(act)
 
+    def compensate(self, step: str) -> None:
+        def act() -> str:
+            undone = self._task.compensate(step)
+            return f"{step}: {plural(len(undone), 'call')} undone"
+
+        self._do(act)
+
+    def ask(self, call: str) -> None:
+        def act() -> str:
+            record = self._task.ask(call)
+            return f"{record.tool} {record.id}: {'it happened' if record.status == 'done' else 'it did not happen'}"
+
+        self._do(act)
+
     def happened(self, call: str, text: str) -> None:
         def act() -> str:
             try:

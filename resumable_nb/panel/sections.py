@@ -96,7 +96,10 @@ class Doubts:
         value = parts.field("Result", "JSON, if it is needed")
         happened = parts.button("It happened", lambda: self._actions.happened(self._ids[index], value.value))
         not_happened = parts.button("It did not", lambda: self._not_happened(index))
-        answers = parts.row([happened, value, not_happened])
+        ask = parts.button(
+            "Ask the tool", lambda: self._actions.ask(self._ids[index]), title="By its reconcile= function"
+        )
+        answers = parts.row([happened, value, not_happened, ask])
         return parts.column([told, answers], "rnb-doubt", "rnb-hidden"), told, value
 
     def _not_happened(self, index: int) -> None:
@@ -134,6 +137,7 @@ class Steps:
             [
                 parts.button("Rerun step", self._rerun),
                 parts.button("Restore step", self._restore),
+                parts.button("Compensate", self._compensate),
             ],
             "rnb-bar",
             "rnb-hidden",
@@ -156,7 +160,7 @@ class Steps:
             if row is not None:
                 self._ids[index] = row.id
                 opened = row.id == self.opened
-                parts.put(opener, description=f"{'▾' if opened else '▸'} {'› ' * row.depth}{line(row.name, 60)}")
+                parts.put(opener, description=f"{chr(0x2003) * row.depth}{'▾' if opened else '▸'} {line(row.name, 60)}")
                 parts.put(opener, tooltip=f"{'Close' if opened else 'Open'} {line(row.id, 120)}")
                 parts.put(cells, value=view.step(row))
 
@@ -191,6 +195,11 @@ class Steps:
         step = self.opened
         question = f"Put the variables back as they were after {step}? What they hold now is lost."
         self._controls.ask(question, "restore", lambda: self._actions.restore(step))
+
+    def _compensate(self) -> None:
+        step = self.opened
+        question = f"Undo the finished calls of {step}, newest first, by the functions that their tools name?"
+        self._controls.ask(question, "compensate", lambda: self._actions.compensate(step))
 
 
 _TIMES: Final = (("any time", 0.0), ("last minute", 60.0), ("last 10 minutes", 600.0), ("last hour", 3600.0),

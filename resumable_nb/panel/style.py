@@ -12,7 +12,7 @@ _RULES: Final = """
   --rnb-mono: var(--jp-code-font-family, monospace);
   color: var(--rnb-fg); background: var(--rnb-bg); font-family: var(--jp-ui-font-family, sans-serif);
   font-size: var(--jp-ui-font-size1, 13px); line-height: 1.45; border: 1px solid var(--rnb-line);
-  border-radius: 4px; padding: 8px 12px; box-sizing: border-box; width: 100%; max-width: 1400px;
+  border-radius: 4px; padding: 8px 12px; box-sizing: border-box; width: 100%;
   container-type: inline-size; overflow: visible;
 }
 .rnb-panel > .widget-html, .rnb-panel .rnb-fill { width: auto; margin: 0; height: auto; }
@@ -41,7 +41,7 @@ _RULES: Final = """
 .rnb-panel .rnb-ask button.jupyter-button { background: var(--rnb-bg); }
 .rnb-panel .rnb-doubt { display: block; border-left: 4px solid var(--rnb-fg); padding: 2px 0 4px 10px; margin: 6px 0; }
 .rnb-panel .rnb-row { display: grid; grid-template-columns: minmax(9em, 15em) minmax(0, 1fr); align-items: start;
-  border-top: 1px solid var(--rnb-line); overflow: visible; margin: 0; }
+  border-bottom: 1px solid var(--rnb-line); overflow: visible; margin: 0; }
 .rnb-panel .widget-text, .rnb-panel .widget-dropdown { width: auto; margin: 0; height: auto; min-height: 28px; }
 .rnb-panel .widget-text input, .rnb-panel .widget-dropdown select { color: var(--rnb-fg);
   background-color: var(--rnb-bg); border: 1px solid var(--rnb-line); min-width: 7em; height: 28px; }
@@ -75,7 +75,7 @@ _RULES: Final = """
 & .rnb-detail { border: 1px solid var(--rnb-line); border-radius: 3px; padding: 4px 12px 8px; margin: 6px 0; }
 & .rnb-detail h4, .rnb-static h4 { margin: 8px 0 2px; font-size: 1em; font-weight: 600; }
 & .rnb-note { margin: 2px 0; } & .rnb-quiet { color: var(--rnb-dim); }
-& .rnb-time { width: 100%; height: auto; display: block; font-size: 11px; }
+& .rnb-time { width: 100%; min-width: 680px; height: auto; display: block; font-size: 11px; }
 & .rnb-time text { fill: var(--rnb-fg); } & .rnb-time .rnb-lane { stroke: var(--rnb-line); }
 & .rnb-time .rnb-span { fill: var(--rnb-bar); fill-opacity: .35; stroke: var(--rnb-bar); }
 & .rnb-time .rnb-tick { stroke: var(--rnb-fg); }
@@ -84,7 +84,8 @@ _RULES: Final = """
 & .rnb-time .rnb-end { stroke: var(--rnb-fg); stroke-dasharray: 3 2; }
 @container (max-width: 700px) {
 & .rnb-row { grid-template-columns: minmax(0, 1fr); }
-& .rnb-cells { grid-template-columns: 6.5em minmax(0, 1fr); } & .rnb-cells .rnb-num { text-align: left; }
+& .rnb-cells { display: flex; flex-flow: row wrap; gap: 0 14px; padding: 0 0 4px 4px; }
+& .rnb-cells > :empty { display: none; } & .rnb-wide { flex: 1 0 100%; }
 & .rnb-opt { display: none; }
 & .rnb-table.rnb-fold thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
 & .rnb-table.rnb-fold, & .rnb-fold tbody, & .rnb-fold tr { display: block; }

@@ -96,11 +96,17 @@ def step(view: StepRow) -> str:
     )
 
 
-def table(headings: Iterable[str], rows: Iterable[Iterable[str]], label: str, numbers: frozenset[int]) -> str:
-    """Cells are HTML. ``numbers`` are the columns that stand right."""
+def table(
+    headings: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    label: str,
+    numbers: frozenset[int] = frozenset(),
+    optional: frozenset[int] = frozenset(),
+) -> str:
+    """Cells are HTML. ``numbers`` are the columns that stand right, ``optional`` those that narrow views leave out."""
 
     def kind(index: int) -> str:
-        return ' class="rnb-num"' if index in numbers else ""
+        return f' class="{"rnb-num " * (index in numbers)}{"rnb-opt" * (index in optional)}"'
 
     heads = "".join(f'<th scope="col"{kind(i)}>{each}</th>' for i, each in enumerate(headings))
     body = "".join(
@@ -113,6 +119,8 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[str]], label: str, nu
 
 
 _CALL_HEADS: Final = ("Status", "Call", "Result", "Step", "Started", "Took", "Tries", "Id")
+_RIGHT: Final = frozenset({5, 6})
+_OPTIONAL: Final = frozenset({6, 7})
 
 
 def call(record: CallRecord, doubts: frozenset[str]) -> list[str]:
@@ -139,7 +147,7 @@ def history(page: Page) -> str:
     if not page.calls:
         return '<p class="rnb-note">No tool call fits.</p>'
     rows = [call(record, page.doubtful) for record in page.calls]
-    return table(_CALL_HEADS, rows, "Tool calls", frozenset({5, 6}))
+    return table(_CALL_HEADS, rows, "Tool calls", _RIGHT, _OPTIONAL)
 
 
 def counted(page: Page) -> str:
@@ -192,13 +200,13 @@ def detail(
         parts += ["<h4>Error</h4>", block(record.error)]
     if record.unsaved:
         rows = [[f"<code>{safe(name, 80)}</code>", safe(why, 300)] for name, why in list(record.unsaved.items())[:MOST]]
-        parts += ["<h4>Not saved</h4>", table(("Variable", "Why"), rows, "Not saved", frozenset())]
+        parts += ["<h4>Not saved</h4>", table(("Variable", "Why"), rows, "Not saved")]
     parts += ["<h4>Depends on</h4>", _key(record)]
     parts += [f"<h4>Tool calls ({view.calls:,})</h4>"]
     last = calls[-MOST:][::-1]
     if last:
         parts.append(
-            table(_CALL_HEADS, [call(each, doubts) for each in last], "Tool calls of the step", frozenset({5, 6}))
+            table(_CALL_HEADS, [call(each, doubts) for each in last], "Tool calls of the step", _RIGHT, _OPTIONAL)
         )
     if len(calls) > MOST:
         parts.append(f'<p class="rnb-note">The newest {MOST}; all are in the history.</p>')
@@ -221,7 +229,7 @@ def _key(record: StepRecord) -> str:
             ]
             for name, mark in list(marks.items())[: 2 * MOST]
         ]
-    return table(("Part", "Value", "Digest"), rows, "Key parts", frozenset())
+    return table(("Part", "Value", "Digest"), rows, "Key parts")
 
 
 def shown(outputs: list[Any]) -> str:

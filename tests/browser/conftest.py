@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from tests.browser.page import Book, write
+from tests.browser.page import KERNELS, Book, write
 from tests.browser.server import Server, serving
 
 ROOT = Path(__file__).parents[2]
 OVERLAYS = ROOT / ".browser"
-KERNELS = ("ipykernel-7.3.0", "ipykernel-6.31.0")
 ARGUMENTS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -26,7 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("home")
     here = {"RESUMABLE_KEY_FILE": str(home / "key"), "PYTHONDONTWRITEBYTECODE": "1"}
     specs = {"latest": {**here, "PYTHONPATH": str(ROOT)}}
-    specs |= {name: {**here, "PYTHONPATH": f"{OVERLAYS / name}:{ROOT}"} for name in KERNELS}
+    specs |= {name: {**here, "PYTHONPATH": f"{OVERLAYS / name}:{ROOT}"} for name in KERNELS[1:]}
     with serving(tmp_path_factory.mktemp("books"), home, specs) as served:
         yield served
 

@@ -13,6 +13,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.server import Server
 
+LOAD = "%load_ext resumable_nb"
+KERNELS = ("latest", "ipykernel-7.3.0", "ipykernel-6.31.0")
 SHOTS = Path(__file__).parent / "shots"
 WAIT_MS = 30_000
 expect.set_options(timeout=WAIT_MS)

@@ -8,12 +8,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.page import Book
+from tests.browser.page import KERNELS, LOAD, Book
 
 pytestmark = pytest.mark.browser
 
-KERNELS = ("latest", "ipykernel-7.3.0", "ipykernel-6.31.0")
-LOAD = "%load_ext resumable_nb"
 TOOLS = """import time
 from pathlib import Path
 from resumable_nb import tool, track
