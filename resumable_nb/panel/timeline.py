@@ -59,7 +59,8 @@ def picture(
     died = sum(each.died for each in stretches.values())
     title = f"{plural(len(lanes), 'step')}, {plural(len(calls), 'tool call')}, {plural(len(runs), 'run')}, {died} died"
     return (
-        f'<div class="rnb-wrap" tabindex="0" role="group" aria-label="Timeline"><svg class="rnb-time" role="img" aria-label="Timeline: {title}" viewBox="0 0 {WIDTH} {height}" '
+        '<div class="rnb-wrap" tabindex="0" role="group" aria-label="Timeline">'
+        f'<svg class="rnb-time" role="img" aria-label="Timeline: {title}" viewBox="0 0 {WIDTH} {height}" '
         f'xmlns="http://www.w3.org/2000/svg"><defs><pattern id="rnb-hatch" width="6" height="6" '
         'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="6" '
         f'class="rnb-tick"/></pattern></defs>{"".join(parts)}</svg></div>{_LEGEND}'

@@ -34,10 +34,10 @@ class Book:
         self.page, self.server, self.name, self.app = page, server, name, app
         self.open()
 
-    def open(self) -> None:
-        """Load the page, or load it anew."""
+    def open(self, *, fresh: bool = True) -> None:
+        """Load the page. ``fresh``: not as it was left, but as it was saved."""
         place = f"doc/tree/{self.name}" if self.app == "lab" else f"notebooks/{self.name}"
-        self.page.goto(f"{self.server.url}/{place}?token={self.server.token}&reset")
+        self.page.goto(f"{self.server.url}/{place}?token={self.server.token}{'&reset' if fresh else ''}")
         self.page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=WAIT_MS)
         self.until(self._connected)
 

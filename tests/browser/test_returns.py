@@ -1,0 +1,112 @@
+"""The panel after a reload, in a second tab, after a restart, in the saved notebook; and what its buttons change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from nbconvert import HTMLExporter
+from playwright.sync_api import expect
+
+from tests.browser.page import LOAD, Book
+
+pytestmark = pytest.mark.browser
+
+TOOLS = """import time
+from pathlib import Path
+from resumable_nb import task, tool, track
+ledger = Path("ledger.txt")
+
+def write(line):
+    with ledger.open("a") as book:
+        book.write(line + "\\n")
+
+def refund(order: int) -> None:
+    write(f"refund {order}")
+
+@tool(compensate=refund)
+def charge(order: int) -> int:
+    write(f"charge {order}")
+    while Path(f"hold-{order}").exists():
+        time.sleep(0.02)
+    return order"""
+PAY = "%%resumable pay\npaid = [charge(n) for n in track(range(10), 'orders')]\nlen(paid)"
+
+
+def ledger(book: Book) -> list[str]:
+    path = book.folder / "ledger.txt"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_reload_second_tab_restart_and_saved_notebook(open_book: Callable[..., Book]) -> None:
+    book = open_book([LOAD, "%resumable", TOOLS, PAY, "task().complete()"])
+    hold = book.folder / "hold-4"
+    hold.touch()
+    book.run_all()
+    book.until(lambda: "charge 4" in ledger(book))
+    expect(book.step("pay")).to_contain_text("orders: 4 of 10")
+    # The page is saved and loaded anew in the middle of the run: the panel is back when the cell has ended.
+    book.save()
+    book.open(fresh=False)
+    hold.unlink()
+    expect(book.step("pay")).to_contain_text("done")
+    expect(book.head).to_contain_text("completed")
+    book.button("History").click()
+    expect(book.panel.locator(".rnb-table:visible tbody tr")).to_have_count(10)
+    other = book.page.context.new_page()
+    second = Book(other, book.server, book.name)
+    expect(second.panel.locator(".rnb-table:visible tbody tr")).to_have_count(10)
+    second.button("Steps").click()
+    expect(book.step("pay")).to_contain_text("done")
+    other.close()
+
+    book.restart()
+    expect(book.panel).to_be_hidden()
+    expect(book.output(1).locator(".rnb-static")).to_contain_text("Run %resumable for the living panel")
+    book.shot("restarted")
+    book.run_all()
+    book.ran(4)
+    expect(book.panel).to_be_visible()
+    expect(book.output(1).locator(".rnb-static")).to_be_hidden()
+    expect(book.step("pay")).to_contain_text("restored")
+    assert ledger(book) == [f"charge {n}" for n in range(10)]
+
+
+def test_steps_are_restored_run_again_and_undone_by_clicks(open_book: Callable[..., Book]) -> None:
+    book = open_book([LOAD, "%resumable", TOOLS, PAY, "print('first', paid[0])", "paid = ['lost']"])
+    book.run_all()
+    book.ran(5)
+    book.panel.get_by_role("button", name="▸ pay").click()
+    said = book.panel.get_by_role("status")
+
+    book.button("Restore step").click()
+    book.button("Cancel").click()
+    expect(book.button("Cancel")).to_be_hidden()
+    book.button("Restore step").click()
+    book.button("Yes: restore").click()
+    expect(said).to_contain_text("pay: restored paid")
+    book.run_cell(4)
+    expect(book.output(4)).to_contain_text("first 0")
+
+    book.button("Rerun step").click()
+    book.button("Yes: rerun").click()
+    expect(said).to_contain_text("pay runs again the next time")
+    book.run_cell(3)
+    expect(book.step("pay")).to_contain_text("first run")
+    expect(book.step("pay")).to_contain_text("done")
+    assert ledger(book) == [f"charge {n}" for n in range(10)], "recorded calls still answer"
+
+    book.button("Compensate").click()
+    book.button("Yes: compensate").click()
+    expect(said).to_contain_text("pay: 10 calls undone")
+    assert ledger(book)[10:] == [f"refund {n}" for n in reversed(range(10))]
+    book.shot("compensated")
+
+    # What a reader without a kernel sees: the last state, as HTML.
+    copy = book.output(1).locator(".rnb-static")
+    expect(copy).to_contain_text("refund(order=0)")
+    expect(copy).to_be_hidden()
+    page, _ = HTMLExporter().from_notebook_node(book.save())
+    assert re.search(r'<div class="rnb-static">.*refund\(order=0\)', page, re.DOTALL)
+    assert "widget-view" not in page.partition('<div class="rnb-static">')[2]
