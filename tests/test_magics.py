@@ -380,6 +380,17 @@ def test_variables_come_back_when_a_cell_needs_them(kernels: Kernels) -> None:
             assert kernel(cell).value == value, cell
 
 
+def test_variables_come_back_for_functions_that_may_look_up_any_name(kernels: Kernels) -> None:
+    cells = [
+        "%%resumable a\nbig = [1, 2]",
+        "%%resumable b\ndef find(name): return globals()[name]\ndef count(text): return eval(text)",
+        "def inner(name): return find(name)",
+    ]
+    kernels(*cells)
+    for cell, value in [("find('big')", "[1, 2]"), ("count('len(big)')", "2"), ("inner('big')", "[1, 2]")]:
+        assert kernels.again(*cells)(cell).value == value, cell
+
+
 def test_pending_names_in_magics(kernels: Kernels) -> None:
     cells = ["%%resumable a\nbig = [1, 2]\nname = 'world'\ndef use():\n    'The doc.'"]
     kernels(*cells)

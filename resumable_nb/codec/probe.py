@@ -24,9 +24,25 @@ _USED_UP: Final = (types.GeneratorType, types.AsyncGeneratorType, io.IOBase)
 """Objects that change with each use."""
 
 
+_IN_MEMORY: Final = frozenset(
+    {
+        ("sqlite3", "Connection"),
+        ("sqlite3", "Cursor"),
+        ("duckdb", "DuckDBPyConnection"),
+        ("_duckdb", "DuckDBPyConnection"),
+    }
+)
+"""Databases that may lie in memory alone."""
+
+
 def used_up(thing: object) -> bool:
     """Whether each use changes it, and nothing shows that."""
     return isinstance(thing, _USED_UP)
+
+
+def changes_unseen(thing: object) -> bool:
+    """Whether code that can get at it may have changed it, and nothing shows that."""
+    return used_up(thing) or any((kind.__module__, kind.__name__) in _IN_MEMORY for kind in type(thing).__mro__)
 
 
 _LOOKS: Final = itertools.count(1)
@@ -59,7 +75,7 @@ class Probe(Encoder):
         except Exception as error:
             self.offenders.append((thing, error))
             # A generator goes on and a file's position moves, and nothing shows it: no two looks are the same.
-            look = next(_LOOKS) if used_up(thing) and not self._untouched else 0
+            look = next(_LOOKS) if changes_unseen(thing) and not self._untouched else 0
             return opaque, (kind.__qualname__, id(thing), look)
         return reduced
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from resumable_nb.codec import used_up
+from resumable_nb.codec import changes_unseen
 from resumable_nb.groups import Survey
 from resumable_nb.model import RESULT
 from resumable_nb.snapshot.space import Before
@@ -41,7 +41,7 @@ def watch_group(before: Before, survey: Survey, group: frozenset[str], digest: D
     values = {name: before.references[name] for name in group}
     mark = digest(survey, values)
     before.groups |= dict.fromkeys(group, (group, mark))
-    if len(group) > 1 and any(used_up(each) for name in group for each in survey.holdings[name].nodes.values()):
+    if len(group) > 1 and any(changes_unseen(each) for name in group for each in survey.holdings[name].nodes.values()):
         before.untouched[group] = digest(survey, values, untouched=True)
     if len(group) > 1:
         before.alone |= {
@@ -54,7 +54,7 @@ def _untouched(before: Before, survey: Survey, name: str) -> bool:
     """Whether the body cannot get at what is used up in a variable: not by its name, and not through another one."""
     if name in before.reached:
         return False
-    own = {key for key, each in survey.holdings[name].nodes.items() if used_up(each)}
+    own = {key for key, each in survey.holdings[name].nodes.items() if changes_unseen(each)}
     reached = (survey.holdings[each] for each in before.reached if each in survey.holdings)
     return all(own.isdisjoint(holding.nodes) for holding in reached)
 
@@ -140,7 +140,7 @@ def _members(
             found.add(name)
     if found or any(name in bound for name in values):
         return found
-    if any(used_up(each) for name in values for each in survey.holdings[name].nodes.values()):
+    if any(changes_unseen(each) for name in values for each in survey.holdings[name].nodes.values()):
         together = before.untouched.get(frozenset(values))
         if together is not None and together == digest(survey, values, untouched=True):
             return found

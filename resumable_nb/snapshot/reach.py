@@ -23,17 +23,18 @@ def reach(
     variables: Mapping[str, object],
     holding: Callable[[str], Holding | None],
     own_name: Callable[[object], str],
+    pending: frozenset[str] = frozenset(),
     owed: frozenset[str] = frozenset(),
 ) -> frozenset[str]:
     """Names that ``body`` may read or delete, and those that what it finds there may.
 
-    ``owed`` are names that only running a step's body can bring back: code that lists names (``dir()``, ``%whos``) does
-    not reach them, only code that may look up any value does. ``holding(name)`` is what a variable holds; ``own_name``
-    the variable that a class is bound to, or "".
+    ``pending`` are variables that are not loaded yet; ``owed`` are names that only running a step can bring back:
+    code that lists names (``dir()``, ``%whos``) does not reach them, only code that may look up any value does.
+    ``holding(name)`` is what a variable holds; ``own_name`` the variable that a class is bound to, or "".
     """
     if body.dynamic:
         looks_up = not (body.reads | body.attributes).isdisjoint(_ANY_VALUE)
-        return frozenset(variables) | body.reads | body.deletes | (owed if looks_up else frozenset())
+        return frozenset(variables) | pending | body.reads | body.deletes | (owed if looks_up else frozenset())
     found: set[str] = set()
     looked_at: set[int] = set()
     todo = set(body.reads | body.deletes)
@@ -48,7 +49,7 @@ def reach(
             names, attributes = names_in(thing)
             if names & _EVERYTHING or attributes & _EVERYTHING_ATTRIBUTES:
                 looks_up = not (names | attributes).isdisjoint(_ANY_VALUE)
-                return frozenset(variables) | found | todo | (owed if looks_up else frozenset())
+                return frozenset(variables) | found | todo | (pending | owed if looks_up else frozenset())
             todo |= (names | {own_name(thing)}) - found - {""}
     return frozenset(found)
 

@@ -66,7 +66,7 @@ class Snapshots:
         before = Before(
             body,
             variables,
-            self._surveyor.reach(space, body, survey.holding, frozenset()),
+            self._surveyor.reach(space, body, survey.holding),
             random=randomness.random_state(),
             modules=frozenset(sys.modules),
         )
@@ -374,12 +374,10 @@ class Snapshots:
                 holdings[name] = self._surveyor.survey(space, {name: value}).holding(name) if known else None
             return holdings[name]
 
-        found = self._surveyor.reach(space, body, holding, self.owing.names())
-        found = self._surveyor.reach(space, body, holding, self.owing.names())
-        everything = self._pending.variables() if body.dynamic else frozenset()
+        found = self._surveyor.reach(space, body, holding, self._pending.variables(), self.owing.names())
         # Objects of a class that is about to be defined anew belong to the one before.
         old = self._pending.tied(classes) if (classes := defined_classes(body)) else frozenset()
-        return found | everything | old
+        return found | old
 
     def known(self, name: str, space: Namespace) -> str | Missing:
         """The canonical digest of a variable, where it is known without looking into the value."""

@@ -52,14 +52,19 @@ class Surveyor:
         return self.digest(space)(self.survey(space, values), values, untouched=True)
 
     def reach(
-        self, space: Namespace, body: Body, holding: Callable[[str], Holding | None], owed: frozenset[str]
+        self,
+        space: Namespace,
+        body: Body,
+        holding: Callable[[str], Holding | None],
+        pending: frozenset[str] = frozenset(),
+        owed: frozenset[str] = frozenset(),
     ) -> frozenset[str]:
         definitions = self.codec(space).definitions
 
         def own_name(thing: object) -> str:
             return definitions.own_name(thing) if isinstance(thing, type) else ""
 
-        return reach(body, space.variables, holding, own_name, owed)
+        return reach(body, space.variables, holding, own_name, pending, owed)
 
     def copy(self, space: Namespace, values: Mapping[str, Any]) -> dict[str, Any]:
         """Copies of variables, those that share together. What cannot be copied stays the living object."""

@@ -259,3 +259,26 @@ def test_why_and_steps_say_what_needs_a_replay(seeds: Seeds) -> None:
         in kernel("%resumable why a").stdout
     )
     kernel("from resumable_nb import task", "assert list(task().steps().loc['a', 'unsaved']) == ['g']")
+
+
+def test_a_database_in_memory_has_what_later_steps_put_in(seeds: Seeds) -> None:
+    """The connection shows no change: a step that can get at it has to make it again, too."""
+    shown = twice(
+        seeds,
+        "%%resumable a\nimport sqlite3\ndb = sqlite3.connect(':memory:')\n_ = db.execute('create table t (n)')",
+        "%%resumable b\n_ = db.execute('insert into t values (1)')",
+        "%%resumable c\nrest = 'of no database'",
+        "%%resumable d\n_ = db.execute('insert into t values (2)')",
+        "assert db.execute('select n from t').fetchall() == [(1,), (2,)]",
+    )
+    assert replays(shown[-1]) == ["↻ d: replayed for db"]
+
+
+def test_a_file_that_a_step_reads_on_is_at_its_place(seeds: Seeds) -> None:
+    (seeds.folder / "in.txt").write_text("a\nb\nc\n")
+    twice(
+        seeds,
+        "%%resumable a\nf = open('in.txt')",
+        "%%resumable b\nfirst = next(f)",
+        "assert (first, next(f)) == ('a\\n', 'b\\n')",
+    )
