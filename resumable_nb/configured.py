@@ -1,22 +1,29 @@
-"""Settings of the process, step by step: what a step had changed comes back, and what it showed depends on them."""
+"""Settings and patches of the process, step by step: what a step had changed comes back, and others depend on it."""
 
 from __future__ import annotations
 
+import types
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from resumable_nb import codec
+from resumable_nb import codec, setups
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.fingerprint import fingerprint
 from resumable_nb.journal import Journal
-from resumable_nb.model import StepKey, StepRecord
+from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
+from resumable_nb.patches import Patches
 from resumable_nb.preview import is_secret
-from resumable_nb.settings import SEEN, Changes, Settings, seen_in
+from resumable_nb.settings import SEEN, Changed, Changes, Settings, seen_in
+from resumable_nb.source import Body
 
 PART: Final = "settings of "
 """What the name of a key part begins with that is no variable, but how a library is set."""
+_ALIKE: Final = (types.FunctionType, type, types.ModuleType, str, bytes, int, float, type(None))
+"""Whether two places have one such object, or two equal ones, makes no difference."""
+_PATCHES: Final = "attributes"
+"""Under which name patches stand among the changes of settings."""
 
 
 class Configured:
@@ -25,10 +32,17 @@ class Configured:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._settings = Settings()
+        self._patches = Patches()
 
-    def key(self, key: StepKey, recorded: StepRecord) -> StepKey:
-        """``key`` with those settings, as they are now, that what the recorded step showed depended on."""
-        names = [name for name in SEEN if PART + name in recorded.key.inputs]
+    def key(self, key: StepKey, body: Body, recorded: StepRecord | Missing) -> StepKey:
+        """``key`` with those settings, as they are now, that what the recorded step showed depended on.
+
+        And with those attributes of libraries that steps have set and that the code mentions.
+        """
+        self._patches.watch(body)
+        used = self._patches.used_by(body)
+        key = _with(key, {anchor.replace(":", "."): {"value": value} for anchor, value in used.items()})
+        names = [] if recorded is MISSING else [name for name in SEEN if PART + name in recorded.key.inputs]
         return _with(key, {name: self._settings.now(name) for name in names})
 
     def key_at_start(
@@ -38,29 +52,54 @@ class Configured:
         names = seen_in(outputs, inputs.values())
         return _with(key, {name: self._settings.at_start(step, name) for name in names})
 
-    def begin(self, step: str) -> None:
+    def begin(self, step: str, variables: Mapping[str, Any]) -> None:
         """A body starts."""
         self._settings.begin(step)
+        self._patches.begin(step, variables)
 
-    def commit(self, step: str, earlier: str) -> tuple[str, str, dict[str, bytes]]:
+    def commit(
+        self, step: str, earlier: str, body: Body, variables: Mapping[str, Any]
+    ) -> tuple[str, str, dict[str, bytes]]:
         """A body has ended: the blob with what it changed, why some of that is not in there, and its row.
 
         ``earlier`` is the blob of the version before.
         """
-        changes = self._settings.end(step, self._decode(earlier))
-        why = _without_secrets(changes) or _without_the_unsaveable(changes)
+        old = self._decode(earlier)
+        patched = old.pop(_PATCHES, Changed({}))
+        changes = self._settings.end(step, old)
+        values = self._patches.end(step, body, variables, {*patched.put, *patched.gone})
+        why = setups.why_replayed(body, variables) or _without_secrets(changes) or _without_shared(values, variables)
+        if values:
+            put = {anchor: value for anchor, value in values.items() if value is not MISSING}
+            changes[_PATCHES] = Changed(put, tuple(sorted(values.keys() - put.keys())))
+        why = _without_the_unsaveable(changes) or why
         if not changes:
             return "", why, {}
         blob, rows = self._journal.blob_row(codec.dumps_value(changes))
         return blob, why, rows
 
     def restore(self, record: StepRecord) -> None:
-        """A step is skipped: what it had changed is set again, now or before the next body runs."""
-        self._settings.restore(self._decode(record.settings))
+        """A step is skipped: what it had changed is set again, now or before the next body runs.
+
+        ``patch`` has to follow, once there is what ``code`` may use.
+        """
+        changes = self._decode(record.settings)
+        patched = changes.pop(_PATCHES, Changed({}))
+        self._settings.restore(changes)
+        self._patches.restore(patched.put | dict.fromkeys(patched.gone, MISSING))
+
+    def code(self) -> Body:
+        """What libraries may call of the notebook's."""
+        return self._patches.code()
+
+    def patch(self) -> None:
+        """Set again what a skipped step had set in libraries."""
+        self._patches.patch()
 
     def settle(self) -> None:
         """Code is about to run."""
         self._settings.settle()
+        self._patches.settle()
 
     def _decode(self, blob: str) -> Changes:
         return codec.loads_value(self._journal.blob(blob)) if blob else {}
@@ -85,6 +124,19 @@ def _without_secrets(changes: Changes) -> str:
     for name in secrets:
         del changes["environment"].put[name]
     return f"it sets {', '.join(secrets)} in the environment, and secrets are not stored" if secrets else ""
+
+
+def _without_shared(values: dict[str, Any], variables: Mapping[str, Any]) -> str:
+    """Take out what a variable is, too, and secrets. Returns why that matters."""
+    things = {id(value): name for name, value in variables.items() if not isinstance(value, _ALIKE)}
+    why = ""
+    for anchor, value in [*values.items()]:
+        name = things.get(id(value), "")
+        if name or is_secret(anchor.rpartition(".")[2].rpartition(":")[2]):
+            del values[anchor]
+            what = f"the object that {name} is" if name else "a secret, and secrets are not stored"
+            why = f"it sets {anchor.replace(':', '.')} to {what}"
+    return why
 
 
 def _without_the_unsaveable(changes: Changes) -> str:

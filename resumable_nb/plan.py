@@ -130,6 +130,12 @@ def stale(record: StepRecord, key: StepKey) -> tuple[Change, ...]:
     )
 
 
+def own_changes(key: StepKey, after: StepKey) -> dict[str, str]:
+    """The parts of a key that the step changed itself, with their digests after it."""
+    parts = ("input", "function", "file")
+    return {f"{each.part} {each.name}": each.new for each in differences(key, after) if each.part in parts}
+
+
 def decide_step(
     record: StepRecord | Missing,
     key: StepKey,
@@ -137,10 +143,12 @@ def decide_step(
     missing_files: Collection[str] = (),
     *,
     may_wait: bool = False,
+    is_set_up: bool = False,
 ) -> StepDecision:
     """``missing_files``: artefacts of ``--makes`` that are not there any more.
 
-    ``may_wait``: what could not be saved is there still, or can be brought back when it is used.
+    ``may_wait``: what could not be saved is there still, or can be brought back when it is used. ``is_set_up``: this
+    process has run it, and has what only a replay could bring.
     """
     if record is MISSING:
         return Run(1, "first run")
@@ -162,7 +170,7 @@ def decide_step(
                 return Run(record.version + 1, "; ".join(map(str, changes)), changes)
             if missing_files:
                 return Run(record.version + 1, f"missing: {', '.join(sorted(missing_files))}")
-            if record.replay:
+            if record.replay and not is_set_up:
                 return Continue(record, True, f"replayed: {record.replay}")
             if record.unsaved and not may_wait:
                 names = ", ".join(sorted(record.unsaved))

@@ -121,7 +121,7 @@ class Runner:
         """What the step's result depends on, now; with those settings that what it showed depended on."""
         names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
         key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
-        return key if recorded is MISSING else self._configured.key(key, recorded)
+        return self._configured.key(key, spec.body, recorded)
 
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
         """The step's inputs in a few words each, for people."""
@@ -142,7 +142,8 @@ class Runner:
             self._go_on()  # a crash may have cut the rollback short
         key = self.key(spec, space, recorded)
         waits = recorded is not MISSING and self.replays.may_wait(space, recorded)
-        decision = plan.decide_step(recorded, key, spec.options, missing_files(spec), may_wait=waits)
+        here = recorded is not MISSING and recorded.run == self._run and spec.kind == "cell"
+        decision = plan.decide_step(recorded, key, spec.options, missing_files(spec), may_wait=waits, is_set_up=here)
         if isinstance(decision, plan.Skip) and self._memory.changed(decision.record):
             decision = plan.Run(decision.record.version + 1, "what it found in the memory changed")
         if replay and isinstance(decision, plan.Skip):
@@ -221,6 +222,7 @@ class Runner:
         for record in records:
             self._configured.restore(record)
             restored = self._snapshots.restore(space, record.manifest)
+            self._patch(space)
             names = (names | {*restored.names}) - {*restored.deleted}
             self._made(space, {*record.saved_names, *record.unsaved}, record.key)
         return tuple(sorted(names))
@@ -236,12 +238,18 @@ class Runner:
         else:
             restored = self._snapshots.restore_now(space, record.manifest)
             self._configured.settle()
+        self._patch(space)
         self._made(space, {*record.saved_names, *record.unsaved}, record.key)
         self._memory.skip(record)
         result = self._snapshots.result(space, restored.result) if record.left == "return" else None
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
         return Execution(spec, decision, record, key, StepScope(spec.id), restored, result, outputs)
+
+    def _patch(self, space: Namespace) -> None:
+        if (code := self._configured.code()).reads:
+            self.replays.bring(space, code)
+        self._configured.patch()
 
     def _new(
         self,
@@ -256,8 +264,9 @@ class Runner:
         earlier: StepRecord | Missing = MISSING,
         same_key: bool = False,
     ) -> Execution:
-        self._configured.begin(spec.id)
+        self._configured.settle()
         self.replays.bring(space, spec.body)
+        self._configured.begin(spec.id, space.variables)
         rows: dict[str, bytes] = {}
         if earlier is not MISSING and same_key and earlier.random:
             set_random_state(self._journal.blob(earlier.random))
@@ -344,9 +353,10 @@ class Runner:
             output_blob, more = self._journal.blob_row(output.encode(outputs))
             rows |= more
         key = self._configured.key_at_start(execution.scope.key, spec.id, outputs, execution.record.previews)
-        after = self._after(execution, space, key, capture.unchanged)
-        settings, not_kept, more = self._configured.commit(spec.id, execution.record.settings)
+        old = execution.record.settings
+        settings, not_kept, more = self._configured.commit(spec.id, old, spec.body, space.variables)
         rows |= more
+        after = self._after(execution, space, key, capture.unchanged)
         record = msgspec.structs.replace(
             execution.record,
             status="done",
@@ -361,7 +371,7 @@ class Runner:
             saved_names=capture.saved,
             unsaved=capture.unsaved,
             error="",
-            replay=_replay(execution.before, space, capture.changed & set(given)) or not_kept,
+            replay=execution.before.in_place(space, capture.changed & set(given)) or not_kept,
             settings=settings,
             left=left,
             memory=memory,
@@ -380,17 +390,7 @@ class Runner:
         # What the capture has just found unchanged may be large, and need not be read once more.
         known = {name: mark for name, mark in execution.key.inputs.items() if name in unchanged}
         now = self.key(execution.spec, space, msgspec.structs.replace(execution.record, key=key), known)
-        return {
-            f"{change.part} {change.name}": change.new
-            for change in plan.differences(key, now)
-            if change.part in ("input", "function", "file")
-        }
-
-
-def _replay(before: Before, space: Namespace, names: Collection[str]) -> str:
-    """A restored copy would not be the object that a function's caller holds: what was changed in place is redone."""
-    same = [name for name in names if before.references.get(name, MISSING) is space.variables.get(name)]
-    return f"it changes {', '.join(sorted(same))} of its caller in place" if same else ""
+        return plan.own_changes(key, now)
 
 
 def missing_files(spec: StepSpec) -> list[str]:

@@ -546,3 +546,21 @@ def test_functions_look_up_names_in_texts_that_are_code(text: str, names: set[st
     """An unknown text is as good as a look at ``eval``: it reaches everything."""
     code = next(each for each in compile(f"lambda x: {text}", "", "eval").co_consts if hasattr(each, "co_code"))
     assert names_of(code).globals - {"1"} == names
+
+
+@pytest.mark.parametrize(
+    ("text", "stores", "calls"),
+    [
+        ("pd.DataFrame.shout = f", {"pd.DataFrame.shout"}, set()),
+        ("a.b += 1\ndel c.d.e\n(x.y, z), w.v = g()", {"a.b", "c.d.e", "x.y", "w.v"}, {("g", "g")}),
+        ("setattr(m.C, 'n', 1)\nsetattr(m.C, name, 1)\nf().x = 1", {"m.C.n"}, {("setattr", "setattr"), ("f", "f")}),
+        ("def f(self):\n    m.n = g()", {"m.n"}, set()),
+        ("lambda: g()", set(), set()),
+        ("@a.b.c\n@d.e('n')\ndef f(x=g()): h()", set(), {("a", "b.c"), ("d", "e"), ("g", "g")}),
+        ("ip().x['k'].y(1)", set(), {("ip", "x.y"), ("ip", "ip")}),
+    ],
+)  # fmt: skip
+def test_what_code_sets_and_calls_of_others(text: str, stores: set[str], calls: set[tuple[str, str]]) -> None:
+    found = body(text).touched
+    assert found.stores == stores
+    assert found.calls == calls

@@ -29,6 +29,8 @@ def origin(name: str, value: object, body: Body | None = None) -> str:
     if isinstance(value, types.ModuleType):
         known = sys.modules.get(value.__name__) is value and value.__name__ != "__main__"
         return value.__name__ if known else ""
+    if stream := _stream(value):
+        return stream
     if not callable(value) or not (isinstance(value, _CALLABLES) or _is_native(type(value))):
         return "" if is_atom(value) else _of_library(name, value, body)
     if getattr(value, "__module__", None) == "__main__":  # multiprocessing has the notebook under a second name
@@ -39,6 +41,13 @@ def origin(name: str, value: object, body: Body | None = None) -> str:
             if found:
                 return found
     return ""
+
+
+def _stream(value: object) -> str:
+    """``old = sys.stdout``: one of the process's own streams, not a buffer that stands in for it for now."""
+    names = [name for name in ("stdout", "stderr", "stdin") if getattr(sys, name, None) is value]
+    own = names and type(value).__module__ not in ("__main__", "io", "_io")
+    return f"sys:{names[0]}" if own else ""
 
 
 def _of_library(name: str, value: object, body: Body | None) -> str:

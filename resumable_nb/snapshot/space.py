@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from resumable_nb.model import MISSING
 from resumable_nb.source import Body
 
 
@@ -49,6 +50,11 @@ class Before:
     """What a step inside the body has brought back, or deleted again: not there before the body."""
     random: bytes = b""
     modules: frozenset[str] = frozenset()
+
+    def in_place(self, space: Namespace, names: Collection[str]) -> str:
+        """Why a restored copy would not be the object that a function's caller holds; empty where it changed none."""
+        same = [name for name in names if self.references.get(name, MISSING) is space.variables.get(name)]
+        return f"it changes {', '.join(sorted(same))} of its caller in place" if same else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,5 +4,6 @@ from resumable_nb.source.body import Body, analyse, normal_form
 from resumable_nb.source.codeform import code_form
 from resumable_nb.source.codenames import Names, code_names, names_of
 from resumable_nb.source.scope import Import
+from resumable_nb.source.touched import Touched
 
-__all__ = ["Body", "Import", "Names", "analyse", "code_form", "code_names", "names_of", "normal_form"]
+__all__ = ["Body", "Import", "Names", "Touched", "analyse", "code_form", "code_names", "names_of", "normal_form"]

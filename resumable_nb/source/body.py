@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from resumable_nb.source.flow import Flow
 from resumable_nb.source.scope import Found, Import
+from resumable_nb.source.touched import Touched, touched
 
 _NOT_MEANT = frozenset({"ctx", "kind", "type_comment", "type_ignores", "lineno", "col_offset"})
 _DEEP = 200_000
@@ -37,6 +38,7 @@ class Body:
     up, when somebody calls it. They are in ``reads`` too."""
     only_deferred: frozenset[str] = frozenset()
     """The names in ``reads`` that nothing but such uncalled code looks up."""
+    touched: Touched = field(default_factory=Touched)
 
 
 def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str], str] | None = None) -> Body:
@@ -58,6 +60,7 @@ def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str],
         bare=frozenset(found.bare),
         deferred={name: frozenset(reads) for name, reads in found.deferred.items()},
         only_deferred=frozenset(found.only_deferred),
+        touched=touched(statements),
     )
 
 

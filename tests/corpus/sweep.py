@@ -109,12 +109,14 @@ async def _resume(
 
 def ran_again(log: Path, *, always: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """Steps that began when they were finished already, and why. ``always``: those that are to."""
-    finished = set()
+    finished: dict[str, str] = {}
     for line in log.read_text().splitlines():
         kind, step, why = json.loads(line)
         if kind == "step.committed":
-            finished.add(step)
+            finished[step] = ""
         elif kind == "step.begun" and step in finished and step not in always:
+            # A kernel may be killed in a replay: the next one goes on with it.
+            finished[step] = why = finished[step] if "after a crash" in why and finished[step] else why
             yield step, why
 
 

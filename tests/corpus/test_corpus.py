@@ -83,3 +83,11 @@ def test_finished_step_that_begins_again_is_seen(tmp_path: Path) -> None:
     log.write_text("\n".join(map(json.dumps, events)))
     assert list(ran_again(log)) == [("a", "input x changed")]
     assert list(ran_again(log, always={"a"})) == []
+
+
+def test_replay_that_a_kill_cut_short_is_one_still(tmp_path: Path) -> None:
+    whys = ["first run", "replayed: it sets up", "continued after a crash"]
+    log = tmp_path / "log"
+    lines = [["step.begun", "a", whys[0]], ["step.committed", "a", ""], *(["step.begun", "a", why] for why in whys[1:])]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    assert list(ran_again(log)) == [("a", whys[1])] * 2
