@@ -11,7 +11,7 @@ import pytest
 
 from resumable_nb import scope, session, tools
 from resumable_nb.errors import BadArgument, InDoubt, UsageError
-from resumable_nb.model import StepOptions
+from resumable_nb.model import MISSING, StepOptions
 from resumable_nb.runner import StepSpec
 from resumable_nb.session import Session
 from resumable_nb.store.memory import MemoryStore
@@ -47,7 +47,7 @@ class Kernel:
 
     def status(self, step: str) -> str:
         record = self.session.journal.step(step)
-        assert not isinstance(record, type(session.MISSING))
+        assert not isinstance(record, type(MISSING))
         return record.status
 
     def calls(self) -> list[tuple[str, str]]:

@@ -255,6 +255,12 @@ def _words(call: CallRecord) -> str:
     return f"{call.tool} {call.step} {call.id} {shown} {call.preview} {call.error} {call.doubt}".casefold()
 
 
+_SEARCHED: Final = (
+    """f"{c.tool} {c.step} {c.Index} {' '.join(f'{k}={v}' for k, v in c.arguments.items())} {c.value!r} {c.error}\""""
+    ".casefold()"
+)
+
+
 def code(query: Query) -> str:
     """The same question to ``task().history()``, as pandas code."""
     conditions = []
@@ -266,13 +272,12 @@ def code(query: Query) -> str:
         conditions.append(f"(calls.status == {query.status!r})")
     if query.since_s:
         conditions.append(f"(calls.started >= pd.Timestamp.now('UTC') - pd.Timedelta(seconds={query.since_s:g}))")
-    if query.text:
-        columns = "calls[['tool', 'step', 'arguments', 'value', 'error']].astype(str).agg(' '.join, axis=1)"
-        conditions.append(f"({columns}.str.contains({query.text!r}, case=False, regex=False))")
     lines = ["import pandas as pd"] if query.since_s else []
     lines += ["from resumable_nb import task", "calls = task().history()"]
     if conditions:
         lines.append(f"calls = calls[{' & '.join(conditions)}]")
+    if query.text:
+        lines.append(f"calls = calls.loc[[{query.text.casefold()!r} in {_SEARCHED} for c in calls.itertuples()]]")
     match query.order:
         case "newest":
             lines.append("calls = calls.sort_values('started', ascending=False)")

@@ -53,7 +53,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._live.start()
 
     def freeze(self) -> None:
-        """End: a static copy takes the widget's place."""
+        """End: a static copy takes the widget's place. The next panel of the session is another one."""
+        if self in _panels:
+            _panels.remove(self)
         self._unpoll()
         self._live.close()
         self._places.end(self._static(), self._text())
@@ -255,7 +257,6 @@ def panel(of: Session) -> Panel:
     for known in list(_panels):
         if known._session is of:
             return known
-        _panels.remove(known)
         known.freeze()
     _panels.append(Panel(of))
     return _panels[-1]

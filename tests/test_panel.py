@@ -1,0 +1,370 @@
+"""What the panel shows, decided and written without a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pytest
+
+from resumable_nb import scope, session
+from resumable_nb.errors import UsageError
+from resumable_nb.events import Bus, Event
+from resumable_nb.model import Attempt, CallRecord, Owner, PauseRecord, RunRecord, StepKey, StepRecord
+from resumable_nb.panel import state, text, timeline, view
+from resumable_nb.panel.book import Book
+from resumable_nb.panel.live import Live
+from resumable_nb.panel.state import Hold, Query
+from resumable_nb.session import Session
+from resumable_nb.task import Task
+from resumable_nb.tools import tool
+from tests.bench import Bench
+
+EVIL = "<img src=x onerror=alert(1)>\x1b[31m\u202e\u200b\ud800\x00'\""
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Session]:
+    scope.reset()
+    with session.opened("nightly", tmp_path) as made:
+        yield made
+
+
+def call(n: int = 0, **facts: Any) -> CallRecord:
+    known: dict[str, Any] = {
+        "id": f"{n:012d}", "step": "pay", "n": n, "tool": "charge", "version": "", "identity": f"i{n}", "k": 0,
+        "arguments": {"order": str(n)}, "status": "done", "repeatable": False, "run": "r", "started_at": 100.0 + n,
+        "ended_at": 100.5 + n, "preview": str(n * 10),
+    }  # fmt: skip
+    return CallRecord(**{**known, **facts})
+
+
+def step(name: str = "pay", **facts: Any) -> StepRecord:
+    known: dict[str, Any] = {
+        "id": name, "name": name, "version": 1, "status": "done", "key": StepKey(source="s"), "run": "r",
+        "why": "first run", "started_at": 100.0, "ended_at": 110.0, "duration_s": 10.0,
+    }  # fmt: skip
+    return StepRecord(**{**known, **facts})
+
+
+def owner(run: str = "r", **facts: Any) -> Owner:
+    known: dict[str, Any] = {
+        "token": "t", "epoch": 1, "pid": 7, "pid_started": "1", "boot_id": "b", "host": "here", "run": run,
+        "since": 100.0,
+    }  # fmt: skip
+    return Owner(**{**known, **facts})
+
+
+def book(*steps: StepRecord, calls: tuple[CallRecord, ...] = ()) -> Book:
+    made = Book(Bench().journal, "r")
+    made.steps = {each.id: each for each in steps}
+    for each in calls:
+        made._put(each)
+    return made
+
+
+# --- text
+
+
+def test_what_is_not_seen_is_spelled_out() -> None:
+    assert text.plain("a\x1b[31mred\x1b[0m\x1b]8;;http://x\x07b") == "aredb"
+    assert text.plain("\u202egnp\u200b.exe\x00\ud800") == "⟨U+202E⟩gnp⟨U+200B⟩.exe⟨U+0000⟩⟨U+D800⟩"
+    assert text.plain("one\n\ttwo") == "one\n\ttwo"
+    assert text.line(" one \n two ") == "one two"
+    assert text.safe("<b>&\"'") == "<bdi>&lt;b&gt;&amp;&quot;&#x27;</bdi>"
+
+
+def test_long_texts_are_cut_whatever_they_hold() -> None:
+    for long in ("x" * 10_000_000, "\x1b[31m" * 2_000_000, "\u200b" * 5_000_000, "\n" * 5_000_000):
+        assert len(text.line(long)) <= text.LINE
+        assert len(text.plain(long)) <= text.BLOCK
+
+
+def test_secrets_in_blocks_are_hidden() -> None:
+    assert "hunter2" not in text.block("password='hunter2' https://u:hunter2@host")
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (12_345, "12 kB"), (999_600, "1.0 MB"), (5 * 10**15, "5000 TB")],
+)
+def test_sizes(size_bytes: int, shown: str) -> None:
+    assert text.size(size_bytes) == shown
+
+
+class Tags(HTMLParser):
+    """Every tag and attribute of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found |= {tag, *(name for name, _ in attrs)}
+
+
+def test_nothing_foreign_becomes_a_tag_in_any_view() -> None:
+    evil = step(EVIL, error=EVIL, why=EVIL, saved_names=(EVIL,), unsaved={EVIL: EVIL}, text=EVIL, status="failed",
+                key=StepKey(source=EVIL, functions={EVIL: EVIL}, inputs={EVIL: EVIL}, files={EVIL: EVIL}),
+                previews={EVIL: EVIL})  # fmt: skip
+    worse = call(tool=EVIL, step=EVIL, arguments={EVIL: EVIL}, preview=EVIL, error=EVIL, doubt=EVIL, run=EVIL, id=EVIL)
+    held = book(evil, calls=(worse,))
+    hold = Hold(owner(host=EVIL), mine=False, by=EVIL, at=EVIL, waiting=True)
+    head = state.head(held, hold, name=EVIL, store=EVIL, now=200.0, saved_s=0.0, doubts=1)
+    row = state.step_row(evil, held, hold, 200.0, 1)
+    query = Query(text=EVIL, tool=EVIL, step=EVIL, status="done")
+    page = state.select(held.calls, Query(), set(), 200.0)
+    outputs = [{"name": "stdout", "text": EVIL}, {"data": {"text/plain": EVIL, "text/html": EVIL, EVIL: EVIL}}]
+    runs = [RunRecord(id="r", pid=1, host=EVIL, started_at=99.0)]
+    parts = [
+        view.head(head, 200.0), view.step(row), view.history(page), view.doubt(worse, EVIL), view.message(EVIL),
+        view.detail(evil, row, [worse], frozenset(), outputs), view.pandas(dataclasses.replace(page, query=query)),
+        view.static(head, [row], [worse], page, "", 200.0),
+        timeline.picture(runs, [evil], [worse], [], live="r", now=200.0),
+    ]  # fmt: skip
+    for part in parts:
+        tags = Tags()
+        tags.feed(part)
+        assert not tags.found & {"img", "script", "a", "onerror", "onload", "src", "href"}
+        assert not re.search("[\x00\x1b\u202e\u200b\ud800]", part), part
+
+
+# --- state
+
+
+@pytest.mark.parametrize(
+    ("record", "hold", "word"),
+    [
+        (step(status="running"), Hold(owner(), mine=True), "running"),
+        (step(status="running"), Hold(owner(), mine=True, wanted="pause"), "running"),
+        (step(status="running"), Hold(owner(), mine=True, wanted="pause", waiting=True), "paused"),
+        (step(status="running"), Hold(owner(), mine=True, wanted="stop"), "stopping"),
+        (step(status="running"), Hold(owner("another"), mine=False), "cut off"),
+        (step(status="running"), Hold(state.MISSING, mine=False), "cut off"),
+        (step(status="failed"), Hold(owner(), mine=True), "failed"),
+        (step(status="stopped"), Hold(owner(), mine=True), "stopped"),
+        (step(), Hold(owner(), mine=True), "done"),
+    ],
+)
+def test_a_step_s_state_in_a_word_and_a_shape(record: StepRecord, hold: Hold, word: str) -> None:
+    assert state.step_word(record, book(record), hold, 0) == word
+    assert state.SHAPES[word]
+
+
+def test_a_skipped_step_is_restored_and_a_failed_one_with_doubts_is_in_doubt() -> None:
+    made = book(step(), step("b", status="failed"))
+    made.skipped["pay"] = 10.0
+    hold = Hold(owner(), mine=True)
+    assert state.step_word(made.steps["pay"], made, hold, 0) == "restored"
+    assert state.step_word(made.steps["b"], made, hold, 1) == "in doubt"
+    assert state.head(made, hold, name="n", store="s", now=0.0, saved_s=10.0, doubts=1).saved_s == 10.0
+
+
+def test_progress_counts_finished_steps_and_the_running_loop() -> None:
+    made = book(step("a"), step("b", status="running", started_at=200.0, ended_at=None), step("b/inner"))
+    for done in (0, 10):
+        facts = {
+            "loop": "l#1",
+            "label": "l",
+            "done": done,
+            "total": 40,
+            "resumed_at": 0,
+            "elapsed_s": 5.0,
+            "ended": False,
+        }
+        made.fold(deque([Event(kind="track.turn", step="b", facts=facts)]))
+    head = state.head(made, Hold(owner(), mine=True), name="n", store="s", now=205.0, saved_s=0, doubts=0)
+    assert (head.done, head.total, head.fraction) == (1, 2, (1 + 0.25) / 2)
+    assert head.left_s == 15.0
+    assert head.elapsed_s == 10.0 + 5.0
+
+
+def test_steps_come_as_they_began_each_behind_the_one_around_it() -> None:
+    made = book(
+        step("b", started_at=2.0), step("a", started_at=1.0), step("a/z", started_at=1.5), step("b/y", started_at=3)
+    )
+    assert [record.id for record in state.ordered(made)] == ["a", "a/z", "b", "b/y"]
+
+
+CALLS = [
+    call(0), call(1, status="failed", error="Boom"), call(2, tool="ship", step="send"),
+    call(3, status="intent", ended_at=None),
+    call(4, step="pay/inner", ended_at=200.0), call(5, arguments={"name": "STRASSE"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (Query(), [5, 4, 3, 2, 1, 0]),
+        (Query(order="oldest"), [0, 1, 2, 3, 4, 5]),
+        (Query(order="slowest"), [4, 0, 1, 2, 5, 3]),
+        (Query(order="tool"), [0, 1, 3, 4, 5, 2]),
+        (Query(tool="ship"), [2]),
+        (Query(step="pay"), [5, 4, 3, 1, 0]),
+        (Query(status="failed"), [1]),
+        (Query(status="in doubt"), [3]),
+        (Query(text="boom"), [1]),
+        (Query(text="straße"), [5]),
+        (Query(text="order=2"), [2]),
+        (Query(since_s=2.5), [5, 4, 3]),
+        (Query(tool="none"), []),
+    ],
+)
+def test_history_is_filtered_and_sorted(query: Query, expected: list[int]) -> None:
+    page = state.select(CALLS, query, {CALLS[3].id}, 105.0)
+    assert [record.n for record in page.calls] == expected
+    assert page.total == len(expected)
+
+
+def test_pages_hold_all_calls_once_in_order() -> None:
+    calls = [call(n) for n in range(95)]
+    seen = [each.n for number in range(5) for each in state.select(calls, Query(page=number), (), 0.0).calls]
+    assert seen == list(range(94, -1, -1))
+    last = state.select(calls, Query(page=99), (), 0.0)
+    assert (last.number, last.pages, len(last.calls)) == (4, 5, 15)
+
+
+def test_the_pandas_code_asks_the_same_question(opened: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    @tool
+    def charge(order: int) -> int:
+        if order == 2:
+            raise ValueError("no")
+        return order * 10
+
+    @tool
+    def ship(order: int) -> str:
+        return f"parcel '{order}'"
+
+    for n in range(4):
+        ship(n)
+        if n == 2:
+            with pytest.raises(ValueError, match="no"):
+                charge(n)
+        else:
+            charge(n)
+    calls = opened.journal.calls()
+    for query in (
+        Query(), Query(tool="charge"), Query(status="failed"), Query(text="parcel '3'"), Query(text="ORDER=1"),
+        Query(order="oldest"),
+        Query(order="slowest", tool="ship"), Query(order="tool"), Query(since_s=3600.0), Query(step="none"),
+    ):  # fmt: skip
+        code = state.code(query).splitlines()
+        variables: dict[str, Any] = {}
+        exec("\n".join([*code[:-1], f"result = {code[-1]}"]), variables)
+        ours = state.select(sorted(calls, key=lambda record: record.started_at), query, (), time.time())
+        found = variables["result"]
+        assert isinstance(found, pd.DataFrame)
+        assert set(found.index) == {record.id for record in ours.calls}, query
+        if query.order in ("newest", "oldest"):
+            assert list(found.index) == [record.id for record in ours.calls], query
+
+
+# --- the book
+
+
+def test_the_book_follows_the_events_of_a_run(opened: Session) -> None:
+    events: deque[Event] = deque()
+    opened.bus.listen(events.append)
+    held = Book(opened.journal, opened.run)
+    held.load()
+
+    @tool
+    def charge(order: int) -> int:
+        if order == 3:
+            raise ValueError("no")
+        return order
+
+    for n in range(3):
+        charge(n)
+    with pytest.raises(ValueError, match="no"):
+        charge(3)
+    scope.reset()
+    charge(0)
+    held.fold(events)
+    fresh = Book(opened.journal, opened.run)
+    fresh.load()
+    assert [msgspec.json.encode(each) for each in held.calls] == [msgspec.json.encode(each) for each in fresh.calls]
+    assert held.total("done") == fresh.total("done") == 3
+    assert held.total("failed") == 1
+    assert held.replayed == 1
+    assert not held.open
+    opened.forget()
+    held.fold(events)
+    assert held.calls == []
+
+
+# --- the timeline
+
+
+def test_the_timeline_shows_runs_steps_calls_pauses_and_deaths() -> None:
+    runs = [
+        RunRecord(id="r", pid=1, host="h", started_at=100.0),
+        RunRecord(id="q", pid=2, host="h", started_at=90_000.0),
+    ]
+    steps = [step(), step("ship", run="q", started_at=90_001.0, ended_at=None, status="running")]
+    calls = [call(1), call(2, status="failed"), call(3, attempts=(Attempt(started_at=1.0), Attempt(started_at=2.0)))]
+    pauses = [PauseRecord(id="p", run="q", want="pause", by="x", asked_at=1.0, began_at=90_002.0, ended_at=90_003.0)]
+    drawn = timeline.picture(runs, steps, calls, pauses, live="q", now=90_010.0)
+    assert "2 steps, 3 tool calls, 2 runs, 1 died" in drawn
+    assert drawn.count('class="rnb-span"') == 2
+    assert drawn.count('class="rnb-pause"') == 1
+    assert ">died<" in drawn
+    assert {">×<", ">△<"} <= {mark for mark in (">×<", ">△<", ">?<") if mark in drawn}
+    places = [float(each) for each in re.findall(r'x="([\d.]+)"', drawn)]
+    assert all(0 <= place <= timeline.WIDTH for place in places)
+
+
+def test_an_empty_task_has_no_timeline() -> None:
+    assert timeline.picture([], [], [], [], live="r", now=1.0) == ""
+
+
+# --- when it is drawn
+
+
+def test_events_are_drawn_together_and_the_thread_ends() -> None:
+    bus, drawn, enough = Bus(), [], threading.Event()
+
+    def draw() -> None:
+        drawn.append(len(live.events))
+        live.events.clear()
+        if sum(drawn) == 1000:
+            enough.set()
+
+    live = Live(bus, draw)
+    live.start()
+    for _ in range(1000):
+        bus.emit("call.replayed")
+        bus.emit("store.transaction")
+    assert enough.wait(30)
+    live.close()
+    assert len(drawn) < 500, "many events, one drawing"
+    bus.emit("call.replayed")
+    assert not live.events
+    assert not live._thread.is_alive()
+
+
+def test_a_panel_needs_widgets_and_says_so(opened: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="pip install ipywidgets"):
+        Task(opened).panel()
+
+
+def test_one_session_has_one_panel_and_it_ends_with_the_session(tmp_path: Path) -> None:
+    with session.opened("nightly", tmp_path) as made:
+        panel = Task(made).panel()
+        assert Task(made).panel() is panel
+        data, _ = panel._repr_mimebundle_()
+        assert data["text/plain"].startswith("task nightly")
+        assert "rnb-static" in data["text/html"]
+        assert repr(panel) == "<Panel nightly>"
+        panel.freeze()
