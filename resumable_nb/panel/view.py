@@ -283,3 +283,16 @@ def static(view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page
         parts += ["<h4>Timeline</h4>", picture]
     note = f"As of {_moment(now)}. Run <code>%resumable</code> for the living panel."
     return f'<div class="rnb-static">{"".join(parts)}<p class="rnb-note rnb-quiet">{note}</p></div>'
+
+
+def told(view: Head, rows: list[StepRow], doubts: list[CallRecord]) -> str:
+    """The same as plain text."""
+    steps = plural(view.total, "step")
+    lines = [f"task {line(view.task)}: {view.word}, {view.done} of {steps} done, {plural(view.calls, 'tool call')}"]
+    for row in rows:
+        took = "" if row.now_s is None else duration(row.now_s)
+        lines.append(f"  {line(row.id, 60)}  {row.word}  {took}  {line(row.why, 80)}")
+    lines += [
+        f"  in doubt: {line(spelled(each), 100)} {each.id}: %resumable resolve {each.id} …" for each in doubts[:MOST]
+    ]
+    return "\n".join(lines)

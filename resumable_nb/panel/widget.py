@@ -9,7 +9,6 @@ from typing import Any, Final
 import ipywidgets
 
 from resumable_nb import output, session
-from resumable_nb.errors import ResumableError
 from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord, StepRecord
 from resumable_nb.panel import comms, parts, state, view
 from resumable_nb.panel.actions import Actions
@@ -58,17 +57,18 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             _panels.remove(self)
         self._unpoll()
         self._live.close()
-        self._places.end(self._static(), self._text())
+        self._places.end(*self._static())
         self.close()
 
     def _ipython_display_(self) -> None:
-        view = super()._repr_mimebundle_()
-        self._places.show(dict(view[0] if isinstance(view, tuple) else view or {}), self._static(), self._text())
+        made = super()._repr_mimebundle_()
+        self._places.show(dict(made[0] if isinstance(made, tuple) else made or {}), *self._static())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **options: Any) -> Any:
-        view = super()._repr_mimebundle_(include=include, exclude=exclude, **options)
-        data, metadata = view if isinstance(view, tuple) else (view or {}, {})
-        static: Bundle = {"text/plain": self._text(), "text/html": style() + self._static()}
+        made = super()._repr_mimebundle_(include=include, exclude=exclude, **options)
+        data, metadata = made if isinstance(made, tuple) else (made or {}, {})
+        page, told = self._static()
+        static: Bundle = {"text/plain": told, "text/html": style() + page}
         return {**data, **static}, metadata
 
     def __repr__(self) -> str:
@@ -140,7 +140,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 parts.put(self._time, value=self._picture(now) or "<p>Nothing has happened yet.</p>")
         if now - self._copied_s >= COPY_S:
             self._copied_s = now
-            self._places.update(self._static(), self._text())
+            self._places.update(*self._static())
 
     def _read(self, now: float) -> None:
         foreign = not self._session.lease.held and now - self._loaded_s >= FOREIGN_S
@@ -229,19 +229,15 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     # --- without widgets
 
-    def _static(self) -> str:
+    def _static(self) -> tuple[str, str]:
+        """The last state as HTML and as text."""
         now = time.time()
         hold = self._hold(now)
         doubts = state.doubtful(self._book, self._task.in_doubt)
         rows = [self._row(record, hold, now, doubts) for record in state.ordered(self._book)][-100:]
         page = self._page(state.Query(), doubts, now)
-        return view.static(self._seen(hold, now, len(doubts)), rows, doubts, page, self._picture(now), now)
-
-    def _text(self) -> str:
-        try:
-            return self._task.summary()
-        except ResumableError as error:
-            return f"task {self._session.name}: {error.message}"
+        head = self._seen(hold, now, len(doubts))
+        return view.static(head, rows, doubts, page, self._picture(now), now), view.told(head, rows, doubts)
 
 
 def _publisher() -> Any:
@@ -254,7 +250,7 @@ _panels: list[Panel] = []
 
 def panel(of: Session) -> Panel:
     """The session's panel; the one of a session before it ends."""
-    for known in list(_panels):
+    for known in _panels[:]:
         if known._session is of:
             return known
         known.freeze()
