@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -197,9 +198,20 @@ def _start(
 def _place(executor: Any, tool: Tool) -> Any:
     if executor is None:
         return None
+    if isinstance(executor, _classes("distributed", "Client")):
+        from resumable_nb.cluster import Cluster
+
+        return Cluster(executor, tool)
+    if isinstance(executor, _classes("distributed.cfexecutor", "ClientExecutor")):
+        raise UsageError("map(executor=client.get_executor()) could call twice; give the Dask client itself")
     if isinstance(executor, concurrent.futures.Executor):
         return Pool(executor, tool)
-    raise UsageError(f"map(executor={executor!r}): give a concurrent.futures executor")
+    raise UsageError(f"map(executor={executor!r}): give a concurrent.futures executor, or a Dask client")
+
+
+def _classes(module: str, name: str) -> tuple[type, ...]:
+    """The class, if its library is loaded: else nothing is an object of it."""
+    return (getattr(sys.modules[module], name),) if module in sys.modules else ()
 
 
 async def fan_out_async(fan: FanOut) -> list[Any]:

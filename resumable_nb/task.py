@@ -229,9 +229,9 @@ class Task:
         Every call is recorded by itself: interrupted at any instant, the same ``map`` makes the missing ones. An item
         is the one argument, whatever it is; with ``star=True`` a tuple is several, and a mapping keyword arguments.
 
-        ``executor``: threads by default, else a ``concurrent.futures`` executor. In another process runs only the
-        function itself, sent by value, which can call no tools. A worker that is lost leaves its call in doubt;
-        nothing is sent twice.
+        ``executor``: threads by default, else a ``concurrent.futures`` executor or a Dask client (``pip install
+        resumable-nb[dask]``, on the workers too). In another process runs only the function itself, sent by value,
+        which can call no tools. A worker that is lost leaves its call in doubt; nothing is begun twice.
 
         ``errors="raise"``: after an error no further call is begun, and when those under way have ended, the first
         one by item is raised. ``"collect"``: the list holds the errors in their items' places. Errors that are about no

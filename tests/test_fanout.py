@@ -217,7 +217,7 @@ def test_wrong_options_are_refused(bench: Bench, options: dict[str, Any], said: 
 
 
 def test_an_unknown_executor_is_refused(bench: Bench) -> None:
-    with pytest.raises(UsageError, match="executor"):
+    with pytest.raises(UsageError, match="Dask"):
         over(bench, tool(lambda n: n, name="x"), [1], executor=object())
 
 

@@ -1,6 +1,6 @@
 """Values to bytes and back: notebook functions on the live namespace, large buffers apart from the stream."""
 
-from resumable_nb.codec.carry import Reply, Unsent, opened, packed, run, run_attached
+from resumable_nb.codec.carry import Reply, Unsent, opened, packed, run, run_attached, run_permitted
 from resumable_nb.codec.coder import Codec
 from resumable_nb.codec.definitions import importable, is_filled, own_dict
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
@@ -25,6 +25,7 @@ __all__ = [
     "packed",
     "run",
     "run_attached",
+    "run_permitted",
     "stands_for_one",
     "used_up",
 ]

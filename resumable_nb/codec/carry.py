@@ -42,7 +42,16 @@ def packed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
 
 def run(data: bytes) -> Reply:
     """Make the call. Runs in the worker; raises only where the function was not called."""
-    function, args, kwargs = pickle.loads(data)
+    return _called(*pickle.loads(data))
+
+
+def run_permitted(data: bytes, permitted: Callable[[], bool]) -> Reply | None:
+    """The same, if that says so when nothing but the call is left to do; else ``None``."""
+    call = pickle.loads(data)
+    return _called(*call) if permitted() else None
+
+
+def _called(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reply:
     try:
         value = function(*args, **kwargs)
     except BaseException as error:
