@@ -221,10 +221,11 @@ def test_effects_that_nobody_asked_for_are_reported_at_the_end(kernels: Kernels,
     assert "order=1" in shown.text
 
 
-def test_a_finished_step_that_is_replayed_is_judged_too(kernels: Kernels, tmp_path: Path) -> None:
+def test_a_finished_step_that_is_replayed_makes_no_call_that_is_not_recorded(kernels: Kernels, tmp_path: Path) -> None:
     """Its body runs for what could not be saved; that must not pay again."""
     cell = "%%resumable shop\npay('o1', fresh())\ngoes = (n for n in [1])"
     kernels.again(PRELUDE, cell)
     shown = kernels.again(PRELUDE).run_all([cell, "next(goes)"])
-    assert shown[-1].error == "Diverged", shown[-1].text
+    assert shown[-1].error == "NotSaved", shown[-1].text
+    assert "is not recorded as done" in shown[-1].text
     assert ledger(tmp_path) == [["pay", "o1"]]

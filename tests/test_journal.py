@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resumable_nb.errors import Corrupt, LeaseLost, NewerSchema, UsageError
@@ -259,6 +259,7 @@ def test_a_newer_schema_is_refused(bench: Bench, more: dict[str, Any]) -> None:
     assert bench.store.get("step/s") == row
 
 
+@settings(deadline=None)
 @given(st.text(), st.text(), st.dictionaries(st.text(), st.text()), st.floats(allow_nan=False, allow_infinity=False))
 def test_records_come_back_as_they_were(error: str, tool: str, arguments: dict[str, str], at: float) -> None:
     journal = Journal(MemoryStore(), Fence(), Bus())

@@ -570,7 +570,7 @@ q = [p]
 class Pt:
     def __init__(self, x): self.x = x
 # check
-assert type(p) is Pt and q[0] is p
+assert type(p) is not Pt and type(p).__name__ == "Pt" and q[0] is p  # as in a kernel that never died
 """,
 }
 
