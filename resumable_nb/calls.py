@@ -46,6 +46,7 @@ def course(
 
 
 def _course(call: _Call) -> Course:
+    call.scope.failures.asked()
     while True:
         record = call.record()
         if record is not MISSING and record.status == "done":
@@ -74,8 +75,8 @@ def resolve_call(journal: Journal, call: str, happened: bool, value: Any = None)
         raise UsageError(f"call {record.id} of {record.tool} is executing now: it is not in doubt")
     if not happened and at_work((record.identity, record.k)):
         raise UsageError(
-            f"call {record.id} of {record.tool} was given up after its time-out, and is still at work in a thread of "
-            "this kernel: it may happen yet; wait for its end, which settles it, or restart the kernel"
+            f"call {record.id} of {record.tool} was given up after its time-out, and is still at work in a thread "
+            "or worker of this kernel: it may happen yet; wait for its end, which settles it, or restart the kernel"
         )
     open_to_users = record.status == "intent" or record.resolved == "user"
     # What a failed undo was to do can be done by hand.
@@ -146,7 +147,7 @@ class _Call:
                 return (yield from self.effect.make(record))
             case plan.Reconcile(record) | plan.Ask(record) if at_work(self.key):
                 self.effect.emit("call.in_doubt")
-                why = f"{record.doubt or 'it was given up'}, and it is still at work in a thread"
+                why = f"{record.doubt or 'it was given up'}, and it is still at work"
                 raise doubt.in_doubt(self.journal, record, why)
             case plan.Reconcile(record):
                 return (yield from self.effect.reconcile(record))

@@ -17,7 +17,7 @@ from resumable_nb import codec, doubt, result, scope, undo
 from resumable_nb.calls import course, in_flight
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened, spelled
-from resumable_nb.drive import Course, Invoke, Outcome, Raised, Returned, drive, drive_async
+from resumable_nb.drive import Course, Invoke, Outcome, Raised, Returned, at_work, drive, drive_async
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Bus
 from resumable_nb.journal import Journal
@@ -161,6 +161,8 @@ class Compensation:
     def _settled(self, tool: Tool, call: CallRecord, arguments: Mapping[str, Any]) -> CallRecord:
         """A call in doubt, as its receiver says that it is. Raises ``InDoubt`` where nobody can say."""
         ask = tool.reconcile
+        if at_work((call.identity, call.k)):  # what it is going to do cannot be known, nor undone yet
+            raise doubt.in_doubt(self._journal, call, f"{call.doubt or 'it was given up'}, and it is still at work")
         if ask is None:
             raise doubt.in_doubt(self._journal, call)
         wanted = {name: each for name, each in tool.signature.parameters.items() if name != IDEMPOTENCY_KEY}

@@ -16,10 +16,11 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from resumable_nb.errors import UsageError
 
+T = TypeVar("T")
 Key = tuple[str, int]
 
 
@@ -60,7 +61,7 @@ class Invoke:
     text: str
     timeout_s: float | None = None
     late: Callable[[Outcome], None] = lambda _: None
-    """Told the outcome of a function in a thread that nobody waited for any more; in that thread."""
+    """Told the outcome of a function that nobody waited for any more; in any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,12 @@ def inside_a_tool() -> Key | None:
 
 
 _at_work: Final[dict[Key, int]] = {}
-"""Calls whose function a thread of its own is executing, and how many of them; perhaps nobody waits any more."""
+"""Calls whose function a thread of its own or a worker is executing, and how many; perhaps nobody waits any more."""
 _counting: Final = threading.Lock()
 
 
 def at_work(key: Key) -> bool:
-    """Whether a thread is executing the call, though nobody may wait for it any more."""
+    """Whether a thread or worker is executing the call, though nobody may wait for it any more."""
     return key in _at_work
 
 
@@ -288,6 +289,22 @@ def _run_in_thread(action: Invoke) -> Outcome:
         return result.result()
     result.add_done_callback(lambda ended: action.late(ended.result()))
     return _too_late(action)
+
+
+def given_up(action: Invoke, future: concurrent.futures.Future[T], outcome_of: Callable[[T], Outcome]) -> None:
+    """Nobody waits any more for a function that another process executes: it is at work until ``future`` is done."""
+
+    def ended(done: concurrent.futures.Future[T]) -> None:
+        try:
+            if not done.cancelled() and done.exception() is None:
+                outcome = outcome_of(done.result())
+                if not (isinstance(outcome, Raised) and outcome.timed_out):
+                    action.late(outcome)
+        finally:
+            _count(action.key, -1)
+
+    _count(action.key, 1)
+    future.add_done_callback(ended)
 
 
 def _count(key: Key, change: int) -> None:

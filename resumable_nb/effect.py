@@ -183,6 +183,9 @@ class Effect:
         except ResumableError as fault:
             fault.add_note(f"{self.claim.text} did return, and this could not be recorded: {done.preview}")
             raise
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self._record_all_the_same(done, rows)
+            raise
         return Returned(value)
 
     def _fail(self, record: CallRecord, outcome: Raised, error: Exception) -> Course:
@@ -191,12 +194,20 @@ class Effect:
             yield from _written(functools.partial(self.journal.finish, failed, rows))
         except ResumableError as fault:
             raise fault from error
+        except (KeyboardInterrupt, asyncio.CancelledError) as interrupt:
+            self._record_all_the_same(failed, rows)
+            self.scope.failures.add(interrupt, failed.id)  # it comes in the place of the error
+            raise
         self.emit("call.failed")
         return self.failed(failed, outcome)
 
+    def _record_all_the_same(self, record: CallRecord, rows: dict[str, bytes]) -> None:
+        """We were interrupted while we recorded an outcome, which nobody need doubt. Best effort."""
+        with contextlib.suppress(ResumableError):
+            self.journal.note(record, rows, durable=True)
+
     def failed(self, record: CallRecord, outcome: Raised) -> Outcome:
-        with self.scope.lock:
-            self.scope.failures[id(outcome.error)] = record.id
+        self.scope.failures.add(outcome.error, record.id)
         return outcome
 
     def _leave_in_doubt(self, record: CallRecord, outcome: Raised) -> Outcome:

@@ -33,7 +33,7 @@ Every error is one line that says what, where and what to do next; the facts are
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 
 class ResumableError(Exception):
@@ -151,8 +151,12 @@ class StoppedTask(asyncio.CancelledError):
         return [f"Stopped: {self}"]
 
 
-def chain(error: BaseException) -> set[int]:
-    """``id()`` of an exception and of everything that it was raised from, also in groups."""
+RAISED_BY: Final = "__resumable_call__"
+"""Attribute of an exception that a tool raised: the id of the call."""
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """An exception and everything that it was raised from, also in groups."""
     seen: dict[int, BaseException] = {}
     todo = [error]
     while todo:
@@ -163,4 +167,4 @@ def chain(error: BaseException) -> set[int]:
         todo.extend(e for e in (each.__cause__, each.__context__) if e is not None)
         if isinstance(each, BaseExceptionGroup):
             todo.extend(each.exceptions)
-    return set(seen)
+    return [*seen.values()]

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from resumable_nb import calls, codec, scope
 from resumable_nb.desk import Desk
 from resumable_nb.drive import Course, Invoke, Outcome, Raised, Returned, drive, drive_async
-from resumable_nb.errors import CallError, Diverged, ResumableError, Stopped, UsageError, ValueUnavailable
+from resumable_nb.errors import CallError, Diverged, ResumableError, Stopped, StoppedTask, UsageError, ValueUnavailable
 from resumable_nb.pool import Pool
 from resumable_nb.tooldef import Tool
 
@@ -225,7 +225,7 @@ async def fan_out_async(fan: FanOut) -> list[Any]:
         for each in ended:
             fan.land(running.pop(each), each.result())
 
-    try:
+    async def begin() -> None:
         for i, item in fan.indexed():
             while len(running) >= fan.concurrency:
                 await land()
@@ -237,6 +237,14 @@ async def fan_out_async(fan: FanOut) -> list[Any]:
                 fan.land(i, course)
             else:
                 running[asyncio.create_task(_fly_async(course, fan.desk))] = i
+
+    try:
+        try:
+            await begin()
+        except (Exception, Stopped, StoppedTask):  # nothing presses: let them end
+            while running:
+                await land()
+            raise
         while running:
             await land()
     except BaseException as error:

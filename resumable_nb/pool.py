@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextvars
+import functools
 
 from resumable_nb import codec
-from resumable_nb.drive import Invoke, Outcome, Raised, Returned, run_here
+from resumable_nb.drive import Invoke, Outcome, Raised, Returned, given_up, run_here
 from resumable_nb.errors import UsageError, WorkerLost
 from resumable_nb.tooldef import Tool
 
@@ -39,7 +40,9 @@ class Pool:
         try:
             return reply_of(action, future.result(action.timeout_s))
         except BaseException as error:
-            future.cancel()
+            if future.cancel():
+                return _unbegun(action, error)
+            given_up(action, future, functools.partial(reply_of, action))
             return lost(action, error)
 
     def _in_a_thread(self, action: Invoke) -> Outcome:
@@ -49,7 +52,13 @@ class Pool:
         try:
             return future.result()
         except BaseException as error:
-            return lost(action, error)
+            return _unbegun(action, error) if future.cancel() else lost(action, error)
+
+
+def _unbegun(action: Invoke, error: BaseException) -> Raised:
+    """It was taken out of the executor's queue, by us or by whoever has shut it down."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return Raised(WorkerLost(f"{action.text} was not begun by any worker, and will not be: {text}"))
 
 
 def packed(action: Invoke) -> bytes | Raised:

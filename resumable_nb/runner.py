@@ -14,7 +14,7 @@ import msgspec
 from resumable_nb import divergence, output, plan, scope
 from resumable_nb.configured import PART, Configured
 from resumable_nb.control import Control
-from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask, chain
+from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import Known, Lookup, describe, step_key
 from resumable_nb.held import Held
@@ -322,9 +322,7 @@ class Runner:
             duration_s=self._duration_s(execution.spec),
             error=text[:500],
         )
-        self._journal.fail_step(
-            record, [execution.scope.failures[i] for i in chain(error) & execution.scope.failures.keys()]
-        )
+        self._journal.fail_step(record, execution.scope.failures.unhandled(error))
         self._bus.emit("step.failed", record.id, error=record.error)
         # An interrupt, or a question that somebody has to answer first, is no failure for good.
         for_good = isinstance(error, Exception) and not isinstance(error, ResumableError)

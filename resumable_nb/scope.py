@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from resumable_nb.errors import RAISED_BY, chain
 from resumable_nb.model import CallRecord, StepKey
 
 NO_KEY: Final = StepKey(source="")
@@ -48,6 +49,49 @@ def _task_ref() -> weakref.ref[asyncio.Task[Any]] | None:
     return None if task is None else weakref.ref(task)
 
 
+class Failures:
+    """The failed calls of one execution, and which of their errors its code did not handle."""
+
+    def __init__(self, own: Strand) -> None:
+        self._own = own
+        self._lock = threading.Lock()
+        self._failed: set[str] = set()
+        self._strands: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
+        self._last: set[str] = set()
+        """Calls that failed beside the body, and after which neither their thread or task nor the body went on."""
+
+    def asked(self) -> None:
+        """The running thread or task asks for a call."""
+        beside = self._beside()
+        with self._lock:
+            self._last -= self._last if beside is None else self._strands.get(beside, set())
+
+    def add(self, error: BaseException, call: str) -> None:
+        """The call of that id raises ``error``, in the running thread or task."""
+        # Not by its id(): an error that was handled is gone, and the next one may lie at its address.
+        error.__dict__[RAISED_BY] = call
+        beside = self._beside()
+        with self._lock:
+            self._failed.add(call)
+            if beside is not None:
+                self._last.add(call)
+                self._strands.setdefault(beside, set()).add(call)
+
+    def unhandled(self, error: BaseException) -> set[str]:
+        """The calls whose errors have ended the body, which raised ``error``.
+
+        Those that it comes from; and, since ``gather`` and ``map`` raise one of many errors, those of other threads and
+        tasks after which neither these nor the body itself asked for anything.
+        """
+        with self._lock:
+            raised = {each.__dict__.get(RAISED_BY) for each in chain(error)}
+            return {call for call in self._failed if call in raised or call in self._last}
+
+    def _beside(self) -> object | None:
+        """What is running, unless it is what runs the body."""
+        return None if self._own.is_here() else _task() or threading.current_thread()
+
+
 @dataclass(slots=True, eq=False)
 class StepScope:
     """One execution of a step's body (``id == ""``: code outside any step, from one cell)."""
@@ -81,9 +125,11 @@ class StepScope:
     """How often each nested step or loop name has been entered in this execution."""
     undoing: str = ""
     """Id of the call that is being undone here."""
-    failures: dict[int, str] = field(default_factory=dict)
-    """``id()`` of an exception that a tool raised, to the id of its call record."""
+    failures: Failures = field(init=False)
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.failures = Failures(self.strand)
 
     def next_ordinal(self, name: str) -> int:
         """0 for the first entry of ``name``, 1 for the second, and so on."""

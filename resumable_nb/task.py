@@ -252,7 +252,10 @@ class Task:
         label: str | None = None,
         star: bool = False,
     ) -> list[Any]:
-        """As ``map``, for an async tool, in tasks of the running loop. Cancelled, calls under way are in doubt."""
+        """As ``map``, for an async tool, in tasks of the running loop.
+
+        A stop at a safe point lets calls under way end. Cancelled, as by the stop button, they are in doubt.
+        """
         parts = self._parts
         fan = FanOut(tool, items, parts.desk(), concurrency=concurrency, errors=errors, label=label, star=star)
         return await fan_out_async(fan)

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import time
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from resumable_nb.source import Body
 
 OWN: Final = ("task", "memory")
 """Parameters that are given these, and not the result of the step before."""
+GIVEN: Final = "value of run"
+"""What the value that ``run`` is given is called among the inputs: no variable has that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,8 @@ class Task(sessions.Task):
     A function is given the result of the one before as its first parameter (the first one: the value that ``run`` is
     given), if it has a parameter; parameters called ``task`` and ``memory`` are given those. A step is known by its
     name, its code with all that it reaches, and the value that it is given. Done, it is skipped, and its result comes
-    back; what a function changes elsewhere does not. ``save`` says when finished steps are committed.
+    back; what a function changes elsewhere does not. A value of ``run`` that cannot be compared (a generator, an open
+    connection) makes the first step run each time. ``save`` says when finished steps are committed.
 
     Where it is made nothing happens yet. The task lies in ``store``, by default in the folder ``.resumable`` beside
     the notebook, or in the working folder.
@@ -185,7 +189,9 @@ class Task(sessions.Task):
             raise UsageError(f"task {self.name!r} has no steps: Task({self.name!r}, steps=[…])")
         saver = _Saver(self._session, self._policy)
         with saver:
-            label = "value"
+            label = GIVEN
+            # Where it has no content, nobody can tell whether it is the same one: then the step runs.
+            self._session.provenance[label] = uuid.uuid4().hex
             for step in self._functions:
                 turn = self._enter(step, label, value)
                 if turn.execution.pending:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -68,8 +69,15 @@ def served(lab: Path, folder: Path, environment: dict[str, str]) -> str:
             assert server.poll() is None, log.read_text()
             time.sleep(0.1)
         address = f"http://127.0.0.1:{found[1]}/{PAGE}?token=t"
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address, timeout=60) as page:
-            return str(page.read().decode())
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while True:
+            try:
+                with opener.open(address, timeout=60) as page:
+                    return str(page.read().decode())
+            except urllib.error.URLError as error:  # it tells its address before it listens
+                if server.poll() is not None or not isinstance(error.reason, ConnectionRefusedError):
+                    raise AssertionError(log.read_text()) from error
+                time.sleep(0.1)
     finally:
         server.terminate()
         server.wait(30)

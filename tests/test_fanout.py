@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -15,9 +17,9 @@ from typing import Any
 import pytest
 
 from resumable_nb import scope, tools
-from resumable_nb.errors import BadArgument, InDoubt, LeaseLost, UsageError, ValueUnavailable, WorkerLost
+from resumable_nb.errors import BadArgument, InDoubt, LeaseLost, Stopped, UsageError, ValueUnavailable, WorkerLost
 from resumable_nb.fanout import FanOut, fan_out, fan_out_async
-from resumable_nb.tools import tool
+from resumable_nb.tools import NotHappened, tool
 from tests.bench import Bench, Effect
 
 
@@ -372,3 +374,85 @@ def test_what_cannot_be_sent_was_not_done(bench: Bench, tmp_path: Path, pool: Pr
     with pytest.raises(UsageError, match="map it over threads"):
         over(bench, send, [1], pool)
     assert bench.only().status == "failed"
+
+
+def begin_and_wait(folder: str) -> int:
+    with (Path(folder) / "ledger").open("a") as file:
+        file.write("begun\n")
+    while not (Path(folder) / "go").exists():
+        time.sleep(0.01)
+    return 7
+
+
+def test_a_call_that_is_still_at_work_in_a_worker_is_not_sent_again(
+    bench: Bench, tmp_path: Path, pool: ProcessPoolExecutor
+) -> None:
+    """Its receiver may know nothing of it yet. What it returns in the end settles the call."""
+    send = tool(begin_and_wait, name="send", timeout_s=0.01, reconcile=lambda folder: NotHappened())
+    while not any(call.status == "intent" for call in bench.journal.calls()):  # one that was not begun is sent again
+        with pytest.raises(WorkerLost):
+            over(bench, send, [str(tmp_path)], pool)
+    settled = threading.Event()
+    bench.bus.listen(lambda event: settled.set() if event.kind == "call.late" else None)
+    with pytest.raises(InDoubt, match="still at work"):
+        over(bench, send, [str(tmp_path)])
+    (tmp_path / "go").touch()
+    assert settled.wait(60)
+    bench.restart()
+    assert over(bench, send, [str(tmp_path)]) == [7]
+    assert ledger(tmp_path) == ["begun"]
+
+
+def test_what_an_executor_never_began_is_not_in_doubt(bench: Bench, effect: Effect) -> None:
+    @tool
+    def send(n: int) -> int:
+        return effect(n)
+
+    gate = threading.Event()
+    pool = ThreadPoolExecutor(1)
+    pool.submit(gate.wait)
+
+    def shut(event: Any) -> None:
+        if event.kind == "call.intent_committed":
+            threading.Thread(target=close).start()
+
+    def close() -> None:
+        while not pool._work_queue.qsize():
+            time.sleep(0.001)
+        pool.shutdown(wait=False, cancel_futures=True)
+        gate.set()
+
+    bench.bus.listen(shut)
+    with pytest.raises(WorkerLost, match="not begun"):
+        over(bench, send, [1], pool)
+    assert bench.only().status == "failed"
+    assert over(bench, send, [1]) == [1]
+
+
+def test_a_stop_lets_async_calls_end(bench: Bench, effect: Effect) -> None:
+    """As threads do: a safe point leaves nothing in doubt."""
+    go_on = asyncio.Event()
+    stopping: list[bool] = []
+
+    async def checkpoint(where: str) -> None:
+        if len(effect) == 1:
+            stopping.append(True)
+            asyncio.get_running_loop().call_soon(go_on.set)
+            raise Stopped("now")
+
+    bench.made = dataclasses.replace(bench.made, checkpoint_async=checkpoint)
+
+    @tool
+    async def send(n: int) -> int:
+        if n:
+            await go_on.wait()
+        return effect(n)
+
+    async def main() -> None:
+        with pytest.raises(Stopped):
+            await fan_out_async(fan(bench, send, range(5), concurrency=2))
+
+    asyncio.run(main())
+    assert stopping == [True]
+    assert effect.calls == [0, 1]
+    assert [call.status for call in bench.journal.calls()] == ["done", "done"]

@@ -15,6 +15,7 @@ import pytest
 
 from resumable_nb import scope, tools
 from resumable_nb.errors import BadArgument, InDoubt, LeaseLost, UsageError, ValueUnavailable
+from resumable_nb.events import Event
 from resumable_nb.scope import StepScope
 from resumable_nb.tools import CollapseWarning, Happened, NotHappened, resolve_call, tool
 from tests.bench import Bench, Effect
@@ -363,7 +364,7 @@ def test_an_escaped_error_is_called_again(bench: Bench, effect: Effect) -> None:
     with scope.entered(inner), pytest.raises(Boom) as caught:
         find("x")
     (failed,) = bench.journal.calls("s")
-    assert inner.failures == {id(caught.value): failed.id}
+    assert inner.failures.unhandled(caught.value) == {failed.id}
     with scope.entered(inner):
         later()
     bench.journal.fail_step(step_record("s"), [failed.id])
@@ -940,3 +941,23 @@ def step_record(step: str) -> Any:
     return StepRecord(
         id=step, name=step, version=1, status="failed", key=StepKey(source="s"), run="r", why="", started_at=0.0
     )
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_outcome_whose_commit_is_interrupted_is_recorded_all_the_same(bench: Bench, fails: bool) -> None:
+    @tool
+    def send(n: int) -> int:
+        if fails:
+            raise Boom(n)
+        return n
+
+    interrupts = iter([KeyboardInterrupt])
+
+    def interrupt(event: Event) -> None:
+        if event.kind == "call.result" and (error := next(interrupts, None)):
+            raise error
+
+    bench.bus.listen(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        send(1)
+    assert (bench.only().status, bench.only().preview) == (("failed", "") if fails else ("done", "1"))

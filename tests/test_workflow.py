@@ -35,6 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RESUMABLE_KEY_FILE", str(tmp_path / "key"))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    session._serve()
     yield tmp_path
     session.close()
     scope.reset()
@@ -329,3 +330,13 @@ def test_on_a_pause_what_was_done_is_saved() -> None:
     task._parts.control._bus.listen(lambda event: task.resume() if event.kind == "control.paused" else None)
     assert task.run(0) == 4
     assert were() == [0, 0, 0, 2]
+
+
+def test_a_value_that_nobody_can_compare_runs_the_step_again() -> None:
+    def total(rows: Any) -> int:
+        ran("total")
+        return sum(rows)
+
+    assert Task("rows", [total]).run(n for n in [1, 2]) == 3
+    assert Task("rows", [total]).run(n for n in [3, 4]) == 7
+    assert what_ran() == ["total", "total"]

@@ -24,10 +24,12 @@ from blake3 import blake3
 from resumable_nb.canonical.definitions import Kind, kind_of, wrapper_of
 from resumable_nb.canonical.origin import qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node, Written, count, shrink, text
-from resumable_nb.errors import NoContent
+from resumable_nb.errors import RAISED_BY, NoContent
 from resumable_nb.source import code_form
 
 _NEW: Final = {copyreg.__newobj__, copyreg.__newobj_ex__, copyreg._reconstructor}  # type: ignore[attr-defined]
+_SAID: Final = {"__notes__", RAISED_BY}
+"""What is said about an error on its way, and differs where the error is answered from the record."""
 _STRINGS: Final = frozenset({str})
 _PASSING: Final[tuple[type, ...]] = (
     io.IOBase,
@@ -219,6 +221,8 @@ def _object(value: Any, canon: Canonical) -> bytes | Node:
     if isinstance(reduced, str):
         return b"G" + kind.name + text(reduced)
     make, args, state, items, pairs = (*reduced, None, None, None)[:5]
+    if isinstance(value, BaseException) and type(state) is dict:
+        state = {name: each for name, each in state.items() if name not in _SAID}
     head = b"O" + kind.name
     parts: list[object] = [
         Written(shrink(b"T" + kind_of(each, canon).name)) if isinstance(each, type) else each for each in args
