@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -542,3 +543,28 @@ def test_forgetting_the_task_forgets_its_rollback(kernel: Kernel) -> None:
         kernel.task.compensate()
     kernel.session.forget()
     assert charge("a") == 2
+
+
+@pytest.mark.parametrize("ask", ["compensate", "ask"])
+def test_a_call_that_is_still_at_work_is_not_judged(kernel: Kernel, ask: str) -> None:
+    """Its receiver knows nothing of it yet; told that it did not happen, we would lose what it then does."""
+    go_on = threading.Event()
+    undone: list[str] = []
+
+    @tool(timeout_s=0.01, compensate=lambda order: undone.append(order), reconcile=lambda _order: NotHappened())
+    def charge(order: str) -> int:
+        go_on.wait()
+        return int(kernel.do("charge", order))
+
+    with pytest.raises(TimeoutError):
+        kernel.step("pay", lambda: charge("o1"))
+    (call,) = kernel.session.journal.calls()
+    with pytest.raises(InDoubt, match="still at work"):
+        kernel.task.compensate() if ask == "compensate" else kernel.task.ask(call.id)
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "resumable-tool":
+            thread.join()
+    assert kernel.calls() == [("charge", "done")]
+    kernel.task.compensate()
+    assert (kernel.done, undone) == ([("charge", "o1")], ["o1"])
