@@ -54,7 +54,7 @@ def test_gc_removes_what_a_killed_kernel_left(folder: Path, capsys: pytest.Captu
     values.mkdir(exist_ok=True)
     (values / "left.val").write_bytes(b"half a value")
     assert run(["gc", str(folder)]) == 0
-    assert capsys.readouterr().out == "book: 1 files removed\n"
+    assert capsys.readouterr().out == "book: 1 file, 12 B freed\n"
     assert not (values / "left.val").exists()
     assert run(["doctor", str(folder)]) == 0
 

@@ -15,10 +15,14 @@ import click
 from resumable_nb import session
 from resumable_nb.cli.place import TaskPlace, task_at, tasks_at
 from resumable_nb.errors import ResumableError, StoreUnavailable, UsageError
+from resumable_nb.events import Bus
+from resumable_nb.garbage import Garbage
+from resumable_nb.lease import Lease
 from resumable_nb.model import FINGERPRINTS, MISSING, SCHEMA
 from resumable_nb.store.disk import DiskStore
 from resumable_nb.store.seal import key_path
 from resumable_nb.task import Task
+from resumable_nb.wording import plain, plural
 
 PATH = click.argument("path", type=click.Path(path_type=Path, exists=True), default=Path())
 DEPENDENCIES: Final = ("ipython", "ipykernel", "diskcache", "cloudpickle", "numpy", "pandas")
@@ -56,14 +60,28 @@ def recover(path: Path, restarts: int) -> int:
 
 @click.command()
 @PATH
-def gc(path: Path) -> None:
-    """Remove files that killed kernels have left in the stores at PATH, and that no record names."""
+@click.option("--keep", type=click.IntRange(min=1), help="Finished versions to keep of each step [all].")
+def gc(path: Path, keep: int | None) -> None:
+    """Free what nothing needs any more in the tasks at PATH: what forgotten steps and killed kernels have left.
+
+    Needs the task for itself: a kernel that has it is shut down first.
+    """
+    from resumable_nb.cli import tables
+
     for place in tasks_at(path):
-        store = DiskStore(place.path)
+        bus = Bus()
+        store = DiskStore(place.path, bus=bus)
+        lease = Lease(store, run="gc", bus=bus)
         try:
-            click.echo(f"{place.name}: {store.sweep()} files removed")
+            freed = Garbage(store, lease, bus).collect(keep)
         finally:
+            lease.release()
             store.close()
+        counts = [(freed.versions, "version"), (freed.blobs, "blob"), (freed.packs, "pack"), (freed.files, "file")]
+        told = ", ".join(plural(count, noun) for count, noun in counts if count) or "nothing to remove"
+        click.echo(
+            f"{plain(place.name)}: {told}{f', {tables.size(freed.size_bytes)} freed' if freed.size_bytes else ''}"
+        )
 
 
 @click.command()

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from resumable_nb.errors import StoreLost, Untrusted
 from resumable_nb.model import MISSING, Missing
 from resumable_nb.store.seal import sync_directory
 
@@ -40,6 +41,22 @@ def new_identity(key: str) -> Identity:
 def decode_identity(data: bytes) -> Identity:
     """Raises ``msgspec.MsgspecError`` for anything else."""
     return msgspec.json.decode(data, type=Identity)
+
+
+def lost(uri: str, database: str) -> StoreLost:
+    return StoreLost(
+        f"store {uri} has lost its database {database}, and with it what was done; nothing is repeated on a "
+        "guess. Restore the directory from a backup; to begin anew, delete it and restart the kernel",
+        uri=uri,
+    )
+
+
+def foreign(uri: str) -> Untrusted:
+    return Untrusted(
+        f"store {uri} was written under another key, by somebody else or on another machine; nothing was "
+        f"read from it. If you know where it comes from, run `resumable trust {uri}`",
+        uri=uri,
+    )
 
 
 def read_marker(directory: Path) -> Identity | Missing:

@@ -120,6 +120,9 @@ class Packs:
             found = []
         return (name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
 
+    def size(self, pack: str) -> int:
+        return self._path(pack).stat().st_size
+
     def remove(self, pack: str) -> None:
         # Unlinked, never truncated: a map of a truncated file kills the process that touches it.
         self._path(pack).unlink(missing_ok=True)

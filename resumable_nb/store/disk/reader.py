@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -111,6 +112,32 @@ class Reader:
     def files(self) -> set[str]:
         """The value files that rows name."""
         return {name for (name,) in self.query("SELECT filename FROM Cache WHERE filename IS NOT NULL")}
+
+    def commits(self) -> int:
+        """How many durable commits the database has seen, as ``Database.number`` counts them."""
+        found = self.query("PRAGMA user_version")
+        return int(found[0][0]) if found else 0
+
+    def copy(self, target: Path) -> None:
+        """The whole database as of one instant, into a new file."""
+        with self.lock:
+            for _ in range(_ATTEMPTS):
+                state = self.state()
+                if state is MISSING:
+                    break
+                try:
+                    with contextlib.closing(sqlite3.connect(target)) as copy:
+                        self._connect(state).backup(copy)
+                except sqlite3.Error as error:
+                    self.close()
+                    if self.state() == state:
+                        raise self._fault(error) from error
+                if self.state() == state:
+                    return
+                target.unlink(missing_ok=True)
+        raise StoreUnavailable(
+            f"store {self._directory} could not be copied: it changes; try again", uri=self._directory
+        )
 
     def close(self) -> None:
         with self.lock:

@@ -12,15 +12,18 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from resumable_nb.errors import Corrupt, StoreLost, Untrusted, UsageError
+from resumable_nb.errors import Corrupt, UsageError
 from resumable_nb.events import Bus
 from resumable_nb.model import MISSING, Missing
 from resumable_nb.store.base import IDENTITY, Guard, Read, refuse_identity
+from resumable_nb.store.disk import counter
 from resumable_nb.store.disk.database import FAILURES, VALUES, Database, ValueDisk, faults
 from resumable_nb.store.disk.fault import fault
 from resumable_nb.store.disk.marker import (
     Identity,
     decode_identity,
+    foreign,
+    lost,
     make_directories,
     new_identity,
     read_marker,
@@ -137,8 +140,11 @@ class DiskStore:
     def remove_pack(self, pack: str) -> None:
         self._packs.remove(pack)
 
-    def sweep(self) -> int:
-        """Unlink value files that no row names (left by killed writers); returns how many."""
+    def pack_size(self, pack: str) -> int:
+        return self._packs.size(pack)
+
+    def sweep(self) -> tuple[int, int]:
+        """Unlink value files that no row names (left by killed writers); returns how many, and their bytes."""
 
         def orphans() -> list[Path]:
             # A durable write, so that no row of an earlier, lost state can name one of the files.
@@ -149,13 +155,14 @@ class DiskStore:
                 return [path for path in (self._path / VALUES).glob("*.val") if f"{VALUES}/{path.name}" not in named]
 
         if not self._verify():
-            return 0
+            return 0, 0
         with self._gate:
             ticket = self._worker.submit(orphans)
         found = ticket.wait()
+        size_bytes = sum(path.stat().st_size for path in found)
         for path in found:
             path.unlink(missing_ok=True)
-        return len(found)
+        return len(found), size_bytes
 
     def trust(self) -> None:
         """Take what lies here as written by this user: sign every row anew."""
@@ -170,6 +177,9 @@ class DiskStore:
                         self._lost()
                     old = decode_identity(data[TAG_BYTES:])
                     self._put(database, IDENTITY, Identity(store=old.store, key=self._sealer().id).encode())
+                    commits = database.number()
+                # Also what is older than it was known to be is taken as it is.
+                counter.note(self._path, commits)
                 self._initialise(database)
 
         if self._reader.state() is MISSING:
@@ -225,15 +235,17 @@ class DiskStore:
         state = self._reader.state()
         if state is not MISSING and self._inode == (state.device, state.inode):
             return True
+        # The note first: it is written after the commit that it counts.
+        then = counter.noted(self._path)
         rows = self._reader.row(IDENTITY)
         if not rows or state is MISSING:
             if marker is not MISSING:
                 self._lost()
             return False
-        self._adopt(rows[0][3], state, marker)
+        self._adopt(rows[0][3], state, marker, then)
         return True
 
-    def _adopt(self, data: bytes, state: State, marker: Identity | Missing) -> None:
+    def _adopt(self, data: bytes, state: State, marker: Identity | Missing, then: int | None) -> None:
         try:
             identity = decode_identity(bytes(data)[TAG_BYTES:])
         except msgspec.MsgspecError as error:
@@ -243,20 +255,14 @@ class DiskStore:
         if self._seal is None:
             self._seal = Seal(user_key(create=False))
         if identity.key != self._seal.id:
-            raise Untrusted(
-                f"store {self.uri} was written under another key, by somebody else or on another machine; nothing was "
-                f"read from it. If you know where it comes from, run `resumable trust {self.uri}`",
-                uri=self.uri,
-            )
+            raise foreign(self.uri)
         self._seal.unseal(IDENTITY, bytes(data))
+        if behind := counter.missing(self._reader.commits(), then):
+            raise counter.went_back(self.uri, behind)
         self._identity, self._inode = identity, (state.device, state.inode)
 
     def _lost(self) -> NoReturn:
-        raise StoreLost(
-            f"store {self.uri} has lost its database {DATABASE}, and with it what was done; nothing is repeated on a "
-            "guess. Restore the directory from a backup; to begin anew, delete it and restart the kernel",
-            uri=self.uri,
-        )
+        raise lost(self.uri, DATABASE)
 
     # -- writing: all below runs in the worker's thread
 
@@ -322,6 +328,9 @@ class DiskStore:
                 if database.get(IDENTITY, MISSING) is MISSING:
                     self._lost()
                 yield database
+                commits = database.number() if durable else None
+            if commits is not None:
+                counter.note(self._path, commits)
 
     def _connect(self) -> Database:
         """The database of the file that is at the path, made where there is none."""
