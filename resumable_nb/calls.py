@@ -106,7 +106,8 @@ class _Call:
     ) -> None:
         self.tool, self.desk, self.journal = tool, desk, desk.journal
         self.scope = scope.current()
-        self.claim = Claim(tool, self.scope, args, kwargs, incarnation=desk.incarnation, key=desk.key, undoes=undoes)
+        known = {"incarnation": desk.incarnation, "branch": desk.branch}
+        self.claim = Claim(tool, self.scope, args, kwargs, **known, key=desk.key, undoes=undoes)
         self.effect = Effect(tool, desk, self.scope, self.claim)
         self.key = self.effect.key
         self.scope.claimed.add(place(*self.key))

@@ -33,9 +33,12 @@ class Claim:
         *,
         incarnation: str,
         key: bytes,
+        branch: str = "",
         undoes: CallRecord | None = None,
     ) -> None:
         self._tool, self._secret_key = tool, key
+        # What both copies of a task had done is undone once: the receiver knows its undo by one key.
+        self.branch = branch if undoes is None else undoes.branch
         self.undoes = undoes
         given = dict(kwargs)
         self._given_key = given.pop(IDEMPOTENCY_KEY, None) if tool.keyed else None
@@ -61,7 +64,9 @@ class Claim:
         name = f"{self.identity}@{self.k}" + (f"~{generation}" if generation else "")
         self.id = digest(name.encode())[:12]
         keyed = self._tool.keyed
-        self.idempotency_key = str(self._given_key or digest(f"idempotency {name}".encode())) if keyed else ""
+        self.idempotency_key = (
+            str(self._given_key or digest(f"idempotency {self.branch}{name}".encode())) if keyed else ""
+        )
 
     def kept(self) -> bytes:
         """The arguments that the tool's ``compensate=`` will need. Raises ``BadArgument`` where one cannot be saved."""

@@ -29,6 +29,7 @@ class Desk:
 
     journal: Journal
     incarnation: str
+    branch: str = ""
     run: str
     key: bytes
     bus: Bus

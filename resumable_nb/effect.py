@@ -116,9 +116,11 @@ class Effect:
     def _intent(self, earlier: CallRecord | Missing) -> CallRecord:
         """The record to begin with; an earlier one keeps its place."""
         tool, claim = self.tool, self.claim
-        key = claim.idempotency_key
-        if earlier is not MISSING and earlier.status == "intent" and tool.keyed:
-            key = earlier.idempotency_key or key  # the receiver may know the first one
+        key, branch = claim.idempotency_key, claim.branch
+        if earlier is not MISSING and earlier.status == "intent":
+            branch = earlier.branch
+            if tool.keyed:
+                key = earlier.idempotency_key or key  # the receiver may know the first one
         return CallRecord(
             id=claim.id,
             step=self.scope.id if earlier is MISSING else earlier.step,
@@ -143,6 +145,7 @@ class Effect:
             undo=self._undo[0],
             undoes="" if claim.undoes is None else call_row(claim.undoes),
             generation=claim.generation,
+            branch=branch,
         )
 
     def _begin(self, record: CallRecord) -> Generator[Action, Outcome, CallRecord]:

@@ -29,21 +29,26 @@ def _frame(rows: list[dict[str, Any]], columns: Mapping[str, Any]) -> pd.DataFra
 
 
 def history(
-    calls: Iterable[CallRecord], value: Callable[[CallRecord], Any], in_doubt: Callable[[CallRecord], bool]
+    calls: Iterable[CallRecord],
+    value: Callable[[CallRecord], Any],
+    in_doubt: Callable[[CallRecord], bool],
+    code_now: Callable[[str], str] = lambda _: "",
 ) -> pd.DataFrame:
     """Tool calls in the order in which they started, one a row, indexed by call id.
 
     ``status`` is done, failed, running, in doubt, or compensated (``undoes`` of another call names it);
     ``started`` and ``ended`` are UTC; ``duration_s`` is in seconds;
-    ``value`` is the recorded result (``None`` where there is none).
+    ``value`` is the recorded result (``None`` where there is none);
+    ``drift`` says where the tool's code (its digest: ``code_now``) is not that of the call any more: it still answers.
     """
     columns = {
         "call": "str", "tool": "str", "step": "str", "status": "str", "arguments": "object", "value": "object",
         "error": "str", "attempts": "int64", "started": _UTC, "ended": _UTC, "duration_s": "float64",
-        "idempotency_key": "str", "resolved": "str", "undoes": "str", "run": "str",
+        "idempotency_key": "str", "resolved": "str", "undoes": "str", "drift": "str", "run": "str",
     }  # fmt: skip
     rows = []
     calls = list(calls)
+    code = {call.tool: code_now(call.tool) for call in calls}
     undone = {call.compensated: call.id for call in calls if call.compensated}
     for call in sorted(calls, key=lambda c: c.started_at):
         open_status = "in doubt" if in_doubt(call) else "running"
@@ -64,6 +69,7 @@ def history(
                 "idempotency_key": call.idempotency_key,
                 "resolved": call.resolved,
                 "undoes": undone.get(call.id, ""),
+                "drift": "code changed since" if call.source and code[call.tool] not in ("", call.source) else "",
                 "run": call.run,
             }
         )

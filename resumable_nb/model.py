@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import html
 from typing import Final, Literal
 from urllib.parse import quote
 
@@ -116,6 +117,8 @@ class TaskRecord(Stored, frozen=True, kw_only=True):
     notebook: str = ""
     completed_at: float | None = None
     fingerprints: int = 1
+    branch: str = ""
+    """Of a copy: what makes the idempotency keys of its own calls others than the original's."""
     rollback: str | None = None
     """The step whose calls are being undone (``""``: all of the task's): until that is over nothing else goes on."""
 
@@ -171,6 +174,13 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     """Blob with what it changed of the process's settings."""
     left: str = ""
     """How the body of a block was left: ``return``, ``break``, ``continue``, or at its end."""
+
+    def __repr__(self) -> str:
+        names = f", {len(self.saved_names)} variables" if self.saved_names else ""
+        return f"<Step {_seen(self.id)} v{self.version} {self.status}, {self.duration_s:.1f} s{names}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>"
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,6 +243,15 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     compensated: str = ""
     """Id of the call that has undone this one: an identical call is a new one, of the next generation."""
     generation: int = 0
+    branch: str = ""
+    """The copy of the task that made it; empty for the original."""
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={text}" for name, text in self.arguments.items())
+        return f"<ToolCall {self.id} {_seen(f'{self.tool}({arguments})')} {self.status}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>"
 
     @property
     def duration_s(self) -> float | None:
@@ -351,6 +370,12 @@ class Manifest(Stored, frozen=True, kw_only=True):
 
 RESULT: Final = "<result>"
 """The pseudo-variable that carries the value of a cell's last expression."""
+
+
+def _seen(text: str) -> str:
+    """A short line that shows what it holds: nothing in it colours, turns the direction, or takes no room."""
+    text = text if len(text) <= 80 else f"{text[:79]}…"
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def place(identity: str, k: int) -> str:

@@ -33,7 +33,7 @@ from resumable_nb.fingerprint import Lookup
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Memory
-from resumable_nb.model import StepKey, digest
+from resumable_nb.model import StepKey, TaskRecord, digest
 from resumable_nb.output import Recorder
 from resumable_nb.place import STORE_FOLDER, here, root, slug
 from resumable_nb.runner import Execution, Runner, StepSpec
@@ -117,7 +117,7 @@ class Session:
         )
         self._clock = clock
         self._lock = threading.RLock()
-        self._task_incarnation = ""
+        self._known: TaskRecord | None = None
         self.bus.listen(self._on_event)
 
     def lookup(self, space: Namespace) -> Lookup:
@@ -139,7 +139,8 @@ class Session:
         self.compensation.refuse_calls()
         return tools.Desk(
             journal=self.journal,
-            incarnation=self._incarnation(),
+            incarnation=self._task().incarnation,
+            branch=self._task().branch,
             run=self.run,
             key=user_key(),
             bus=self.bus,
@@ -150,10 +151,10 @@ class Session:
             checkpoint_async=self.control.checkpoint_async,
         )
 
-    def _incarnation(self) -> str:
-        if not self._task_incarnation:
-            self._task_incarnation = self.journal.task_or_fail().incarnation
-        return self._task_incarnation
+    def _task(self) -> TaskRecord:
+        if self._known is None:
+            self._known = self.journal.task_or_fail()
+        return self._known
 
     def keeper(self) -> track.Keeper:
         """What a loop needs."""
@@ -205,14 +206,14 @@ class Session:
         """Put the rows of a task into a store that has none yet. Durable."""
         self.own()
         self.store.commit(rows, guard=self.lease.guard)
-        self._task_incarnation = ""
+        self._known = None
         self.memory.reload()
 
     def forget(self) -> None:
         """Delete all steps and calls of the task; the next use begins a new incarnation."""
         self.own()
         self.compensation.noted(self.journal.forget(self.name, self.notebook))
-        self._task_incarnation = ""
+        self._known = None
         self.memory.reload()
         self.snapshots.forget_pending(self.snapshots.pending())
         self.specs.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -13,6 +12,7 @@ from resumable_nb.control import Control
 from resumable_nb.desk import Desk
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.fanout import Errors, FanOut, fan_out, fan_out_async
+from resumable_nb.glance import Glance
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Memory
@@ -20,9 +20,10 @@ from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord,
 from resumable_nb.once import once
 from resumable_nb.runner import Runner, StepSpec
 from resumable_nb.snapshot import Namespace, Snapshots
+from resumable_nb.tooldef import code_now
 from resumable_nb.tools import resolve_call
 from resumable_nb.why import Now, Why
-from resumable_nb.wording import clock_time, duration, plain, plural
+from resumable_nb.wording import clock_time, plain
 
 if TYPE_CHECKING:
     from resumable_nb.history import DataFrame
@@ -115,11 +116,11 @@ class Task:
 
         Index: call id. Columns: tool, step, status (done, failed, running, in doubt), arguments (redacted previews),
         value (the recorded result), error, attempts, started and ended (UTC), duration_s, idempotency_key, resolved,
-        run.
+        drift (the tool's code is not what it was at the call), run.
         """
         from resumable_nb import history
 
-        return history.history(self._parts.journal.calls(), self._value, self.in_doubt)
+        return history.history(self._parts.journal.calls(), self._value, self.in_doubt, code_now)
 
     def steps(self) -> DataFrame:
         """Steps, one a row, in the order in which they last started.
@@ -335,24 +336,14 @@ class Task:
 
     def summary(self) -> str:
         """A few lines of text: status, and each step with what became of it."""
+        return self._glance().text()
+
+    def _glance(self) -> Glance:
         steps = sorted(self._parts.journal.steps(), key=lambda record: record.started_at)
         calls = self._parts.journal.calls()
         doubtful = [call for call in calls if self.in_doubt(call)]
         done = sum(call.status == "done" for call in calls)
-        lines = [
-            f"task {plain(self.name)}: {self.status}, {plural(len(steps), 'step')}, {plural(done, 'tool call')} done"
-        ]
-        width = max((len(record.id) for record in steps), default=0)
-        lines += [
-            f"  {record.id:<{width}}  {record.status:<7}  {clock_time(record.started_at)}  "
-            f"{duration(record.duration_s):>9}  {plain(record.error or record.why, 80)}"
-            for record in steps
-        ]
-        lines += [
-            f"  in doubt: {plain(call.tool, 80)} {call.id}: %resumable resolve {call.id} not-happened|happened [JSON]"
-            for call in doubtful
-        ]
-        return "\n".join(lines)
+        return Glance(self.name, self.status, steps, done, doubtful)
 
     def _since(self) -> str:
         """Of a pause or stop: by whom, and when."""
@@ -367,7 +358,7 @@ class Task:
         return f"<Task {plain(self.name, 80)} {status}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.summary())}</pre>"
+        return self._glance().html()
 
 
 _views: list[Callable[[Any], Any]] = []

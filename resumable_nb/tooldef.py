@@ -94,8 +94,7 @@ class Tool:
     @functools.cached_property
     def source(self) -> str:
         """Digest of the function's code, for showing drift."""
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
-        return digest(code_form(code)) if code is not None else ""
+        return _source(self.function)
 
     @functools.cached_property
     def keyed(self) -> bool:
@@ -206,6 +205,21 @@ def undoable(name: str) -> Tool | None:
 _DEFINED: Final[defaultdict[str, weakref.WeakSet[types.FunctionType]]] = defaultdict(weakref.WeakSet)
 """The functions that are tools in this process, by the tool's name."""
 
+_NEWEST: Final[dict[str, weakref.ref[types.FunctionType]]] = {}
+"""Of these, the one that was defined last."""
+
+
+def code_now(name: str) -> str:
+    """Digest of the code of the tool that has this name in this process; empty where there is none."""
+    found = _NEWEST.get(name)
+    function = found() if found is not None else None
+    return "" if function is None else _source(function)
+
+
+def _source(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return digest(code_form(code)) if code is not None else ""
+
 
 def _closure(function: Callable[..., Any]) -> dict[str, str]:
     """Digests of what a function's closure holds; what has no content is left out."""
@@ -239,6 +253,7 @@ def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
     reconcile = options.get("reconcile")
     if isinstance(function, types.FunctionType):
         _DEFINED[name].add(function)
+        _NEWEST[name] = weakref.ref(function)
     made = Tool(
         name=name,
         function=function,

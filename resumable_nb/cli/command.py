@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from resumable_nb.cli import upkeep
+from resumable_nb.cli import transfer, upkeep
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.model import MISSING
+from resumable_nb.wording import plain
 
 if TYPE_CHECKING:
     from resumable_nb.session import Session
@@ -49,7 +50,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `resumable history | head`
         sys.stderr.close()
         return 1
-    click.echo(" ".join(message.split()), err=True)
+    click.echo(plain(message, 2000), err=True)
     return status
 
 
@@ -154,7 +155,7 @@ def history(path: Path, as_json: bool, step: str | None) -> None:
 def why(step: str, path: Path) -> None:
     """Why STEP ran the last time: which part of what it depends on had changed."""
     with _open(path) as (_, task):
-        click.echo(repr(task.why(step)))
+        click.echo("\n".join(plain(line, 1000) for line in task.why(step).lines()))
 
 
 @resumable.command(short_help="Say whether CALL, which is in doubt, happened.")
@@ -178,7 +179,7 @@ def resolve(call: str, outcome: str, json_value: str | None, value: str | None, 
         ) from None
     with _open(path) as (_, task):
         record = task.resolve(call, outcome == "happened", result)
-        click.echo(f"{record.tool} {record.id}: {'happened' if outcome == 'happened' else 'did not happen'}")
+        click.echo(f"{plain(record.tool)} {record.id}: {'happened' if outcome == 'happened' else 'did not happen'}")
 
 
 @resumable.command()
@@ -211,7 +212,7 @@ def _steer(path: Path, verb: Literal["pause", "resume", "stop"], told: str) -> N
                 f"{verb}: no kernel works on task {task.name!r}; Run All starts it, and goes on where it was"
             )
         getattr(task, verb)(f"`resumable {verb}`")
-        click.echo(f"{task.name}: pid {owner.pid} {told}")
+        click.echo(f"{plain(task.name)}: pid {owner.pid} {told}")
 
 
 @resumable.command()
@@ -227,10 +228,10 @@ def trust(path: Path) -> None:
         store.trust()
     finally:
         store.close()
-    click.echo(f"task {place.name}: trusted; it is signed with your key now")
+    click.echo(f"task {plain(place.name)}: trusted; it is signed with your key now")
 
 
-for each in upkeep.COMMANDS:
+for each in (*upkeep.COMMANDS, *transfer.COMMANDS):
     resumable.add_command(each)
 
 

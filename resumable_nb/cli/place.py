@@ -51,4 +51,6 @@ def task_at(path: Path) -> TaskPlace:
 
 
 def _tasks(folders: Iterable[Path]) -> list[TaskPlace]:
-    return [TaskPlace(unquote(each.name), each.parent) for each in folders if (each / MARKER).is_file()]
+    """No task's folder begins with a dot; what an import was putting together when it was killed does."""
+    there = [each for each in folders if not each.name.startswith(".") and (each / MARKER).is_file()]
+    return [TaskPlace(unquote(each.name), each.parent) for each in there]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -15,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from resumable_nb import wording
 from resumable_nb.model import CallRecord, StepRecord
 from resumable_nb.session import Session
 from resumable_nb.task import Task
-from resumable_nb.wording import duration
 
 if TYPE_CHECKING:  # nbformat takes its time to load, and only `run` and `demo` need it
     from resumable_nb.supervisor import Report
@@ -44,6 +43,11 @@ def show(table: Table) -> None:
 
 def table(title: str = "") -> Table:
     return Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+
+
+def text(words: str, limit: int) -> Text:
+    """What tools, names and errors say, as it is: no markup, no control characters, cut."""
+    return Text(wording.plain(words, limit))
 
 
 def coloured(status: str) -> Text:
@@ -73,7 +77,7 @@ def status(rows: Sequence[dict[str, Any]]) -> Table:
         result.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
     for row in rows:
         result.add_row(
-            row["task"],
+            text(row["task"], 80),
             coloured(row["status"]),
             f"{row['steps_done']} of {row['steps']}",
             str(row["calls"]),
@@ -95,13 +99,13 @@ def steps(records: Iterable[StepRecord], calls: Iterable[CallRecord], title: str
     result.add_column("why, or the error", overflow="fold")
     for record in records:
         result.add_row(
-            Text(record.id),
+            text(record.id, 120),
             coloured(record.status),
             moment(record.started_at),
             seconds(record.duration_s),
             str(counts[record.id]),
             size(record.size_bytes),
-            Text(textwrap.shorten(record.error or record.why, 48, placeholder=" …")),
+            text(record.error or record.why, 48),
         )
     return result
 
@@ -117,13 +121,14 @@ def history(records: Iterable[CallRecord], in_doubt: Callable[[CallRecord], bool
     for record in records:
         status = record.status if record.status != "intent" else "in doubt" if in_doubt(record) else "running"
         arguments = ", ".join(f"{name}={text}" for name, text in record.arguments.items())
+        called = f"{record.tool}({arguments})"
         shown = coloured(status)
         if record.resolved:
             shown.append(f" by {record.resolved}")
         result.add_row(
             Text(record.id),
-            Text(record.step),
-            Text(f"{record.tool}({arguments})\n{record.error or record.doubt}".strip()),
+            text(record.step, 80),
+            Text("\n").join(text(each, 300) for each in (called, record.error or record.doubt) if each),
             shown,
             moment(record.started_at),
             seconds(record.duration_s),
@@ -156,7 +161,7 @@ def moment(at: float | None) -> str:
 
 
 def seconds(duration_s: float | None) -> str:
-    return "" if duration_s is None else duration(duration_s)
+    return "" if duration_s is None else wording.duration(duration_s)
 
 
 def size(size_bytes: int) -> str:

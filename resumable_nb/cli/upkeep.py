@@ -44,17 +44,19 @@ def recover(path: Path, restarts: int) -> int:
         with session.opened(place.name, place.store, live={}) as found:
             task = Task(found)
             if task.status != "dead":
-                click.echo(f"{place.name}: {task.status}, nothing to do")
+                click.echo(f"{plain(place.name)}: {task.status}, nothing to do")
                 continue
             told = found.journal.task_or_fail().notebook
         notebook = place.store.parent / Path(told).name
         if not told or not notebook.is_file():
             failed = True
-            click.echo(f"{place.name}: dead, and there is no notebook {notebook}: run it where it is now", err=True)
+            click.echo(
+                f"{plain(place.name)}: dead, and there is no notebook {notebook}: run it where it is now", err=True
+            )
             continue
         report = supervisor.run_notebook(notebook, max_restarts=restarts, output=notebook)
         failed = failed or report.status != "completed"
-        click.echo(f"{place.name}: {tables.run_report(report)}", err=report.status != "completed")
+        click.echo(f"{plain(place.name)}: {tables.run_report(report)}", err=report.status != "completed")
     return 1 if failed else 0
 
 
@@ -104,7 +106,7 @@ def doctor(path: Path) -> int:
                 click.echo(f"✓ {name}: {line}")
         except (ResumableError, OSError) as error:
             wrong = True
-            click.echo(f"✗ {name}: {' '.join(str(error).split())}")
+            click.echo(f"✗ {name}: {plain(str(error), 2000)}")
     return 1 if wrong else 0
 
 
