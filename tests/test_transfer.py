@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from resumable_nb.claim import Claim
 from resumable_nb.cli.command import run
+from resumable_nb.scope import StepScope
+from resumable_nb.tooldef import Tool
 from tests.kernels import Kernels
+from tests.test_history import call
 
 SETUP = """
 from resumable_nb import task, tool
@@ -129,3 +133,17 @@ def test_a_changed_archive_is_refused(archive: Path, tmp_path: Path, capsys: pyt
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(there)
     assert run(["import", str(changed(archive, lambda name, data: (name, data))), "--store", str(there)]) == 0
+
+
+def test_an_undo_has_the_key_of_whoever_made_the_call() -> None:
+    """What two copies share is undone once for the receiver; what each did by itself, by itself."""
+    tool = Tool(name="refund", function=lambda n, *, idempotency_key: n)
+
+    def key(branch: str, made_by: str) -> str:
+        undone = call("c", 1.0, branch=made_by)
+        return Claim(
+            tool, StepScope(), (1,), {}, incarnation="i", key=bytes(32), branch=branch, undoes=undone
+        ).idempotency_key
+
+    assert key("", "") == key("copy", "")
+    assert len({key("", ""), key("copy", "copy"), key("other", "other")}) == 3
