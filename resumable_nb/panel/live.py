@@ -14,7 +14,7 @@ from resumable_nb.panel.book import KINDS
 LEAST_S: Final = 0.1
 IDLE_S: Final = 1.0
 """Clocks and heartbeats go on where nothing else happens."""
-SHARE: Final = 0.01
+SHARE: Final = 0.005
 """The part of the processor's time that drawing may take."""
 
 
