@@ -15,7 +15,7 @@ from resumable_nb.journal import Journal
 from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
 from resumable_nb.patches import Patches
 from resumable_nb.preview import is_secret
-from resumable_nb.settings import SEEN, Changed, Changes, Settings, seen_in
+from resumable_nb.settings import COUNTED, SEEN, Changed, Changes, Settings, counted_in, seen_in
 from resumable_nb.source import Body
 
 PART: Final = "settings of "
@@ -35,22 +35,25 @@ class Configured:
         self._patches = Patches()
 
     def key(self, key: StepKey, body: Body, recorded: StepRecord | Missing) -> StepKey:
-        """``key`` with those settings, as they are now, that what the recorded step showed depended on.
+        """``key`` with those settings, as they are now, that what the recorded step made and showed depended on.
 
         And with those attributes of libraries that steps have set and that the code mentions.
         """
         self._patches.watch(body)
         used = self._patches.used_by(body)
         key = _with(key, {anchor.replace(":", "."): {"value": value} for anchor, value in used.items()})
-        names = [] if recorded is MISSING else [name for name in SEEN if PART + name in recorded.key.inputs]
+        names = (
+            [] if recorded is MISSING else [name for name in (*SEEN, *COUNTED) if PART + name in recorded.key.inputs]
+        )
         return _with(key, {name: self._settings.now(name) for name in names})
 
     def key_at_start(
-        self, key: StepKey, step: str, outputs: Collection[Mapping[str, Any]], inputs: Mapping[str, str]
+        self, key: StepKey, record: StepRecord, outputs: Collection[Mapping[str, Any]], body: Body
     ) -> StepKey:
-        """``key`` with the settings that ``outputs`` depended on, as they were when the body began."""
-        names = seen_in(outputs, inputs.values())
-        return _with(key, {name: self._settings.at_start(step, name) for name in names})
+        """``key`` with the settings that values and ``outputs`` depended on, as they were when the body began."""
+        inputs = record.previews.values()
+        names = [*seen_in(outputs, inputs), *counted_in([*inputs, *(each.module for each in body.imports)])]
+        return _with(key, {name: self._settings.at_start(record.id, name) for name in names})
 
     def begin(self, step: str, variables: Mapping[str, Any]) -> None:
         """A body starts."""

@@ -97,7 +97,10 @@ _DECIMAL: Final = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 
 def _decimals() -> Values:
-    context = decimal.getcontext()
+    return _decimal_values(decimal.getcontext())
+
+
+def _decimal_values(context: decimal.Context) -> Values:
     return {name: getattr(context, name) for name in _DECIMAL}
 
 
@@ -278,6 +281,10 @@ def _models() -> Values:
     return dict(sys.modules["sklearn"].get_config())
 
 
+def _default_models() -> Values:
+    return dict(importlib.import_module("sklearn._config")._global_config)  # each thread changes a copy
+
+
 def _set_models(put: Values, _gone: Iterable[str]) -> None:
     sys.modules["sklearn"].set_config(**put)
 
@@ -299,6 +306,10 @@ def _tensors() -> Values:
     }
 
 
+def _default_tensors() -> Values:
+    return {"default dtype": sys.modules["torch"].float32, "gradients": True, "deterministic": False}
+
+
 def _set_tensors(put: Values, _gone: Iterable[str]) -> None:
     torch: Any = sys.modules["torch"]
     setters = {
@@ -315,7 +326,7 @@ FACETS: Final[dict[str, Facet]] = {
     "import path": Facet("sys", _paths, _set_paths, early=True),
     "working folder": Facet("os", _folder, _set_folder, early=True),
     "warning filters": Facet("warnings", _filters, _set_filters),
-    "decimal": Facet("decimal", _decimals, _set_decimals),
+    "decimal": Facet("decimal", _decimals, _set_decimals, lambda: _decimal_values(decimal.DefaultContext)),
     "locale": Facet("locale", _locale, _set_locale),
     "log levels": Facet("logging", _levels, _set_levels),
     "log handlers": Facet("logging", _handlers, _set_handlers),
@@ -323,7 +334,7 @@ FACETS: Final[dict[str, Facet]] = {
     "matplotlib": Facet("matplotlib", _plots, _set_plots, _default_plots),
     "pandas": Facet("pandas", _options, _set_options, _default_options),
     "numpy": Facet("numpy", _arrays, _set_arrays, lambda: {**_PRINTING, **_ERRORS}),
-    "sklearn": Facet("sklearn", _models, _set_models),
+    "sklearn": Facet("sklearn", _models, _set_models, _default_models),
     "xarray": Facet("xarray", _labels, _set_labels),
-    "torch": Facet("torch", _tensors, _set_tensors),
+    "torch": Facet("torch", _tensors, _set_tensors, _default_tensors),
 }

@@ -350,7 +350,7 @@ class Runner:
         if options.output and outputs:
             output_blob, more = self._journal.blob_row(output.encode(outputs))
             rows |= more
-        key = self._configured.key_at_start(execution.scope.key, spec.id, outputs, execution.record.previews)
+        key = self._configured.key_at_start(execution.scope.key, execution.record, outputs, spec.body)
         old = execution.record.settings
         settings, not_kept, more = self._configured.commit(spec.id, old, spec.body, space.variables)
         rows |= more

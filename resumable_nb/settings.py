@@ -16,6 +16,11 @@ SEEN: Final = ("matplotlib", "pandas", "numpy")
 """The facets that decide how results look."""
 
 
+COUNTED: Final = ("decimal", "sklearn", "torch")
+"""The facets that decide what values come out, with code that uses their libraries."""
+_KINDS: Final = {"Decimal": "decimal", "Tensor": "torch", "Parameter": "torch"}
+
+
 class Changed:
     """What a step left of one facet: ``put`` was set, ``gone`` was removed. Plain data, for a pickle."""
 
@@ -120,6 +125,12 @@ def seen_in(outputs: Collection[Mapping[str, Any]], values: Collection[str]) -> 
     if _any_in(texts, ("array(", "dtype")) or _any_start(values, ("ndarray", "array")):
         found.append("numpy")
     return found if texts else []
+
+
+def counted_in(names: Collection[str]) -> list[str]:
+    """Facets that the values depend on. ``names``: modules, functions, classes and types that the code uses."""
+    used = {_KINDS.get(name.partition(" ")[0], name.partition(".")[0]).lstrip("_") for name in names}
+    return [name for name in COUNTED if name in used]
 
 
 def _any_in(texts: Collection[str], parts: tuple[str, ...]) -> bool:

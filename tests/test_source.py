@@ -564,3 +564,24 @@ def test_what_code_sets_and_calls_of_others(text: str, stores: set[str], calls: 
     found = body(text).touched
     assert found.stores == stores
     assert found.calls == calls
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("os.environ['A']", {"A"}),
+        ("environ['A']", {"A"}),
+        ("os.environ.get('A', 'other')", {"A"}),
+        ("os.getenv('A')", {"A"}),
+        ("getenv('A', x)", {"A"}),
+        ("'A' in os.environ", {"A"}),
+        ("[os.environ[k] for k in x]", set()),
+        ("dict(os.environ)", set()),
+        ("x['A']", set()),
+    ],
+)
+def test_variables_of_the_environment_that_code_names(text: str, names: set[str]) -> None:
+    """In a cell's text, and in the code of a function."""
+    assert analyse(ast.parse(f"y = {text}")).environment == names
+    code = next(each for each in compile(f"lambda x: {text}", "", "eval").co_consts if hasattr(each, "co_code"))
+    assert names_of(code).environment == names

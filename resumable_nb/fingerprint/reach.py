@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,14 +13,17 @@ from typing import Any, Final, Protocol
 
 from blake3 import blake3
 
-from resumable_nb.canonical import Content, carries_code, content, home, is_plain, wrapper_of
+from resumable_nb.canonical import Content, carries_code, content, fingerprint, home, is_plain, wrapper_of
 from resumable_nb.errors import NoContent
 from resumable_nb.model import MISSING, Missing, digest
+from resumable_nb.preview import is_secret
 from resumable_nb.source import Body, Import, Names, names_of
 
 NOTEBOOK: Final = "__main__"
 IMPORTED: Final = "import "
 """Before a name that stands for a library's module, function or class: which one counts, its content does not."""
+ENVIRONMENT: Final = "environment "
+"""Before the name of a variable of the environment."""
 _DYNAMIC: Final = frozenset({"globals", "eval", "exec"})
 _SHELL: Final = frozenset({"get_ipython", "In", "Out", "_oh", "_dh", "_ih"})
 """Names that IPython puts beside the user's, and that hold its history. The last results (``_``) are values as any."""
@@ -77,6 +81,7 @@ class Reach:
     def follow_body(self) -> None:
         """Everything that the step's own code reaches."""
         body = self._body
+        self._environment(body.environment)
         use = Names(body.reads, body.attributes, body.bare, body.imports)
         for each in sorted(body.imports, key=repr):
             self._imported(each, use, "")
@@ -106,6 +111,12 @@ class Reach:
         elif value is not MISSING:
             self._done.add(("value", name))
             self._value(name, name, value)
+
+    def _environment(self, names: Iterable[str]) -> None:
+        """Variables of the environment. Another password is no other result."""
+        for name in sorted(names):
+            if not is_secret(name):
+                self.inputs[ENVIRONMENT + name] = fingerprint(os.environ.get(name))
 
     def _first(self, *what: object) -> bool:
         """Whether this was not looked at yet."""
@@ -149,6 +160,9 @@ class Reach:
     # --- values
 
     def _value(self, label: str, name: str, value: Any) -> None:
+        if value is os.environ and name == "environ":
+            self.inputs[IMPORTED + label] = digest(b"os.environ")  # those of its variables count that code names
+            return
         definition = _definition(value)
         if isinstance(definition, types.FunctionType | type):
             where = home(definition) if isinstance(definition, types.FunctionType) else definition.__module__
@@ -207,6 +221,7 @@ class Reach:
         """The globals that a function's code looks up, in the namespace that it stands in."""
         use = names_of(function.__code__)
         members, module = function.__globals__, home(function)
+        self._environment(use.environment)
         for each in sorted(use.imports, key=repr):
             self._imported(each, use, str(members.get("__package__") or ""))
         for name in sorted(use.globals):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from resumable_nb.source import ambient
 from resumable_nb.source.flow import Flow
 from resumable_nb.source.scope import Found, Import
 from resumable_nb.source.touched import Touched, touched
@@ -39,6 +40,8 @@ class Body:
     only_deferred: frozenset[str] = frozenset()
     """The names in ``reads`` that nothing but such uncalled code looks up."""
     touched: Touched = field(default_factory=Touched)
+    environment: frozenset[str] = frozenset()
+    """Variables of the environment that it names."""
 
 
 def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str], str] | None = None) -> Body:
@@ -61,6 +64,7 @@ def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str],
         deferred={name: frozenset(reads) for name, reads in found.deferred.items()},
         only_deferred=frozenset(found.only_deferred),
         touched=touched(statements),
+        environment=ambient.in_tree(statements),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from resumable_nb.source import quoted
+from resumable_nb.source import ambient, quoted
 from resumable_nb.source.scope import DYNAMIC, Import
 
 _GLOBAL: Final = frozenset(
@@ -35,6 +35,8 @@ class Names:
     attributes: frozenset[str]
     bare: frozenset[str]
     imports: frozenset[Import]
+    environment: frozenset[str] = frozenset()
+    """Variables of the environment that it names."""
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -44,8 +46,10 @@ def names_of(code: types.CodeType) -> Names:
     attributes: set[str] = set()
     bare: set[str] = set()
     imports: set[Import] = set()
+    environment: set[str] = set()
     for each in _codes(code):
         steps = [i for i in dis.get_instructions(each) if i.opname not in _NOTHING]
+        environment.update(ambient.in_code(steps))
         for k, i in enumerate(steps):
             if i.opname in _GLOBAL:
                 names.add(i.argval)
@@ -60,7 +64,7 @@ def names_of(code: types.CodeType) -> Names:
             elif i.opname == "IMPORT_NAME":
                 level, wanted = steps[k - 2].argval, steps[k - 1].argval
                 imports.add(Import(i.argval, tuple(wanted or ()), level if isinstance(level, int) else 0))
-    return Names(frozenset(names), frozenset(attributes), frozenset(bare), frozenset(imports))
+    return Names(frozenset(names), frozenset(attributes), frozenset(bare), frozenset(imports), frozenset(environment))
 
 
 def code_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:

@@ -29,6 +29,9 @@ CODE: dict[str, Change] = {
     "method called eval that is given no text": change("class Model:\n    def eval(self): return 1\nm = Model()\nother = 1", "class Model:\n    def eval(self): return 1\nm = Model()\nother = 2", use="m.eval()"),
     "closure made again": change("def make(n):\n    def f(): return n\n    return f\nf = make({'a', 'b'})", use="f()"),
     "bound method, partial and object made again": change("import functools\nclass A:\n    def get(self): return 1\na = A()\nfs = [a.get, functools.partial(max, 1), str.upper, len]", use="fs[0]()"),
+    "variables of the environment that are not read": change("import os\nos.environ['OTHER_V'] = 'a'\nos.environ['MODE_V'] = 'm'", "import os\nos.environ['OTHER_V'] = 'b'\nos.environ['MODE_V'] = 'm'", use="os.environ['MODE_V']"),
+    "environment that is imported by name": change("from os import environ\nenviron['OTHER_W'] = 'a'\nenviron['MODE_W'] = 'm'", "from os import environ\nenviron['OTHER_W'] = 'b'\nenviron['MODE_W'] = 'm'", use="environ.get('MODE_W')"),
+    "password in the environment": change("import os\nos.environ['DB_PASSWORD'] = 'a'", "import os\nos.environ['DB_PASSWORD'] = 'b'", use="len(os.environ['DB_PASSWORD'])"),
     "alias of an import": change("import math\nimport math as m", use="m.floor(math.pi)"),
 }  # fmt: skip
 
