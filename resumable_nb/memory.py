@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import json
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, NoReturn, SupportsIndex, overload
+from typing import Any, Final, NamedTuple, SupportsIndex, overload
 
 import msgspec
 
 from resumable_nb import scope
+from resumable_nb.drive import inside_a_tool
 from resumable_nb.errors import UsageError
+from resumable_nb.frame import user_level
 from resumable_nb.journal import Fence, Journal
+from resumable_nb.message import Message, frozen, text_of
 from resumable_nb.model import MISSING, Missing, StepRecord, digest
 from resumable_nb.store.base import Store
 
 HEAD: Final = "memory/head"
-
-
-class Message(dict[str, Any]):
-    """A message as it is recorded: to be read, not to be changed, because a change would be lost."""
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise UsageError("a message of the memory is not changed in place: memory[i] = {**memory[i], …} replaces it")
-
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return json.loads, (json.dumps(self),)
-
-
-class _Part(list[Any]):
-    """A list in a message."""
-
-    _refuse = Message._refuse
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = remove = _refuse
-    reverse = sort = _refuse
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return json.loads, (json.dumps(self),)
 
 
 class Line(NamedTuple):
@@ -105,8 +86,8 @@ class Memory(MutableSequence[Message]):
     def __getitem__(self, index: SupportsIndex | slice, /) -> Message | list[Message]:
         lines = self._open()
         if isinstance(index, slice):
-            return [_frozen(line.text) for line in lines[index]]
-        return _frozen(lines[index].text)
+            return [frozen(line.text) for line in lines[index]]
+        return frozen(lines[index].text)
 
     def __setitem__(self, index: Any, message: Any, /) -> None:
         with self._lock:
@@ -253,6 +234,8 @@ class Memory(MutableSequence[Message]):
         """The lines, to be changed; ``_keep`` afterwards."""
         if scope.current().replayed_for:
             raise UsageError("the memory is not changed while a finished step is replayed")
+        if inside_a_tool() and scope.current().id:
+            _warn_of_tool()
         self._lease.ensure()  # first: who has just become the owner reads anew
         return self._open()
 
@@ -355,32 +338,20 @@ def _digest(lines: Iterable[Line]) -> str:
 
 
 def _line(message: Mapping[str, Any]) -> Line:
-    """Raises ``UsageError`` for what would not come back as it is."""
-    if not isinstance(message, Mapping):
-        raise UsageError(f"a message is a dict, not {type(message).__name__}: {str(message)[:60]!r}")
-    try:
-        text = json.dumps(dict(message), allow_nan=False)
-        same = json.loads(text) == message
-    except (TypeError, ValueError):
-        same = False
-    if not same:
-        raise UsageError(
-            "a message holds JSON data only (dicts with text keys, lists, texts, numbers, None), and this has "
-            f"something else in it: {str(dict(message))[:100]}"
-        )
-    return Line(scope.current().id, text)
+    return Line(scope.current().id, text_of(message))
 
 
-def _frozen(text: str) -> Message:
-    frozen = _freeze(json.loads(text))
-    assert isinstance(frozen, Message)
-    return frozen
+class MemoryWarning(UserWarning):
+    """A tool has changed the memory, which its recorded answer will not do."""
 
 
-def _freeze(value: Any) -> Any:
-    if isinstance(value, dict):
-        return Message({key: _freeze(each) for key, each in value.items()})
-    return _Part(map(_freeze, value)) if isinstance(value, list) else value
+def _warn_of_tool() -> None:
+    warnings.warn(
+        "the memory is changed inside a tool: when its call is answered from the record, that is not done again, and "
+        "the message is lost; let the step append what the tool returns",
+        MemoryWarning,
+        stacklevel=user_level(),
+    )
 
 
 _provider: list[Callable[[], Memory]] = []

@@ -18,7 +18,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -37,6 +38,7 @@ from resumable_nb.model import StepKey, TaskRecord, digest
 from resumable_nb.output import Recorder
 from resumable_nb.place import STORE_FOLDER, here, root, slug
 from resumable_nb.runner import Execution, Runner, StepSpec
+from resumable_nb.shell import Shell
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.source import Body
 from resumable_nb.store.base import Store
@@ -50,16 +52,6 @@ __all__ = [
     "leave", "open_session", "opened", "pending", "raise_problem", "restored", "set_cell", "set_due", "set_problem",
     "set_shell", "settle_due", "slug", "task",
 ]  # fmt: skip
-
-
-class Shell(Protocol):
-    """Where output is shown: the IPython hooks."""
-
-    def record(self) -> Recorder: ...
-    def replay(self, outputs: list[dict[str, Any]]) -> None: ...
-    def announce(self, execution: Execution) -> None: ...
-    def execute(self, text: str) -> None: ...
-    def can_execute(self, text: str) -> bool: ...
 
 
 def _is_special(name: str) -> bool:
@@ -242,6 +234,8 @@ class Session:
 
 
 _open: list[Session] = []
+_made_beside: Final[WeakValueDictionary[str, Session]] = WeakValueDictionary()
+"""Those of this process that may not be open, by their store."""
 _shell: list[Shell] = []
 _due: list[Body] = []
 _listeners: list[Listener] = []
@@ -354,11 +348,12 @@ def opened(name: str, store: str | os.PathLike[str] | None = None, **options: An
 
 
 def beside(name: str, store: str | os.PathLike[str] | None = None) -> Session:
-    """A session for this task that leaves the open one where it is; that one itself, if it is of the same task."""
+    """A session for this task that leaves the open one where it is; the one that this process has, if there is one."""
     place = here()
     folder = root(store, place.folder) / slug(name)
     fresh = DiskStore(folder, bus=(bus := Bus()))
-    for session in _open:
+    # A task that was left running something has the lease; so has one that was asked to settle a call.
+    for session in (*_open, *(each for each in _made_beside.values() if each.lease.held)):
         if session.store.uri == fresh.uri:
             fresh.close()
             return session
@@ -366,6 +361,7 @@ def beside(name: str, store: str | os.PathLike[str] | None = None) -> Session:
     session = Session(name, fresh, live=live, base=place.folder, notebook=place.notebook, bus=bus)
     for listener in _listeners:
         bus.listen(listener)
+    _made_beside[fresh.uri] = session
     return session
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from resumable_nb import memory as memory_module
-from resumable_nb import scope, session
+from resumable_nb import scope, session, tool, tools
 from resumable_nb.errors import UsageError
-from resumable_nb.memory import Memory
+from resumable_nb.memory import Memory, MemoryWarning
 from resumable_nb.model import StepOptions
 from resumable_nb.runner import StepSpec
 from resumable_nb.session import Session
@@ -316,3 +316,17 @@ def test_forgetting_the_task_forgets_its_messages(kernel: Kernel) -> None:
     assert kernel.memory == []
     kernel.again()
     assert kernel.memory == []
+
+
+def test_a_tool_that_appends_is_told_that_its_answer_does_not(kernel: Kernel) -> None:
+    tools.use(kernel.session.desk)
+
+    @tool
+    def ask(question: str) -> str:
+        kernel.memory.append({"say": question})
+        return question
+
+    with pytest.warns(MemoryWarning, match="inside a tool"):
+        kernel.step("ask", lambda: ask("who"))
+    ask("outside any step it is durable at once")
+    assert kernel.words() == "who outside any step it is durable at once"

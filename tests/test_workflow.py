@@ -340,3 +340,35 @@ def test_a_value_that_nobody_can_compare_runs_the_step_again() -> None:
     assert Task("rows", [total]).run(n for n in [1, 2]) == 3
     assert Task("rows", [total]).run(n for n in [3, 4]) == 7
     assert what_ran() == ["total", "total"]
+
+
+def test_a_task_that_left_something_running_can_be_run_again() -> None:
+    """``gather`` raises the first error, and its other tasks go on when the task was closed already."""
+    first_failed = asyncio.Event()
+
+    @tool
+    async def send(n: int) -> int:
+        if n == 0 and Path("down").exists():
+            raise ValueError("down")
+        return n
+
+    async def one(n: int) -> int:
+        if n and Path("down").exists():
+            await first_failed.wait()
+        return await send(n)
+
+    async def all_three() -> list[int]:
+        return await asyncio.gather(*map(one, range(3)))
+
+    async def main() -> list[int]:
+        with pytest.raises(ValueError, match="down"):
+            await Task("three", [all_three]).arun()
+        first_failed.set()
+        left = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
+        assert await asyncio.gather(*left) == [1, 2]
+        Path("down").unlink()
+        result: list[int] = await Task("three", [all_three]).arun()
+        return result
+
+    Path("down").touch()
+    assert asyncio.run(main()) == [0, 1, 2]
