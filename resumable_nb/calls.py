@@ -141,7 +141,10 @@ class _Call:
                 return self.replay(record)
             case plan.ReplayError(record):
                 self.effect.emit("call.replayed")
-                return self.effect.failed(record, Raised(result.error_of(self.journal, record)))
+                error = result.error_of(self.journal, record)
+                if not self._handled(record):  # what has handled it may tell it on, as it did before
+                    error.add_note(f"(recorded: {record.tool} was not called again; call {record.id})")
+                return self.effect.failed(record, Raised(error))
             case plan.Call() | plan.Reconcile() | plan.Ask() if self.scope.replayed_for:
                 raise NotSaved(f"{self.claim.text} is not recorded as done, so it cannot be answered", path="")
             case plan.Call(record):

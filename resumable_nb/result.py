@@ -84,7 +84,6 @@ def error_of(journal: Journal, record: CallRecord) -> Exception:
             error.args = (message,)
         case _:
             error = CallError(f"{record.tool} failed: {record.error}", tool=record.tool, id=record.id)
-    error.add_note(f"(recorded: {record.tool} was not called again; call {record.id})")
     return error
 
 

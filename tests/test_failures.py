@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def with_the_error_as_an_argument() -> list[int]:
         try:
             got.append(send(n))
         except Refused as error:
-            got.append(instead(n, why=error))
+            got.append(instead(n, why=[error, traceback.format_exception_only(error)]))
     return got
 
 
