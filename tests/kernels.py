@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 LOAD = "%load_ext resumable_nb"
 
 
@@ -110,6 +112,12 @@ class Kernel:
         with contextlib.suppress(OSError, ValueError):
             self._file.close()
         self._socket.close()
+
+    def end(self) -> None:
+        """Close the kernel, and wait until its process is gone: it holds its task that long."""
+        process = psutil.Process(self.pid)
+        self.close()
+        process.wait(timeout=120)
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         self._send(message)

@@ -7,11 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from resumable_nb.cli.command import run
-from tests.kernels import Kernel, Kernels
+from tests.kernels import Kernels
 
 COLLECT = """
 import os, signal, sys
@@ -37,13 +36,6 @@ def order(n):
 """
 
 
-def end(kernel: Kernel) -> None:
-    """Close the kernel, and wait until its process is gone: it holds the task that long."""
-    process = psutil.Process(kernel.pid)
-    kernel.close()
-    process.wait(timeout=120)
-
-
 def work(n: int) -> tuple[str, ...]:
     """Three steps: arrays in packs, a value over 1 MB in a stream, an order, and messages."""
     return (
@@ -65,7 +57,7 @@ def store(kernels: Kernels, tmp_path: Path) -> Path:
     kernel = kernels(TOOL, *work(0), "%resumable forget --yes")
     for n in (1, 2, 3):
         kernel(*work(n))
-    end(kernel)
+    kernel.end()
     return tmp_path / ".resumable" / "book"
 
 
@@ -75,7 +67,7 @@ def goes_on(kernels: Kernels) -> None:
     said = [kernel(cell).messages[0] for cell in work(3)]
     assert all(each.startswith("✓ ") for each in said)
     kernel(CHECK)
-    end(kernel)
+    kernel.end()
     assert (kernel.folder / "ledger").read_text() == "0\n1\n2\n3\n"
 
 
@@ -99,7 +91,7 @@ def test_what_was_forgotten_goes_and_every_version_stays(
     for n in (1, 2, 3):
         kernel(f"from resumable_nb import task\ntask().restore('text', version={n})")
         assert kernel("float(big[0]), len(same), long[0], function(1)").value == f"({n}.0, 150000, '{n}', {n + 1})"
-    end(kernel)
+    kernel.end()
     assert run(["gc", str(store)]) == 0
     assert capsys.readouterr().out == "book: nothing to remove\n"
 
@@ -112,7 +104,7 @@ def test_only_as_many_versions_stay_as_are_to_be_kept(
     kernel = kernels("from resumable_nb import task", "task().restore('text', version=2)")
     assert kernel("long[0]").value == "'2'"
     assert kernel.attempt("task().restore('text', version=1)").error == "UsageError"
-    end(kernel)
+    kernel.end()
     goes_on(kernels)
 
 

@@ -20,7 +20,7 @@ DIE = "%%resumable a\nimport os, signal\nif not os.path.exists('go'): os.kill(os
 @pytest.fixture
 def folder(kernels: Kernels, tmp_path: Path) -> Path:
     """With a task ``book`` that has one finished step."""
-    kernels("%%resumable a\nx = 1").close()
+    kernels("%%resumable a\nx = 1").end()
     return tmp_path
 
 
