@@ -31,10 +31,10 @@ COMMIT_POINTS: Final = (
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """``kind`` is a commit point, or one of ``step.skipped``, ``step.replayed``, ``step.failed``, ``track.turn``,
-    ``call.replayed``, ``call.failed``, ``call.in_doubt``, ``call.late``, ``call.collapsed``, ``step.forgotten``,
-    ``task.forgotten``, ``control.pause``, ``control.run``, ``control.stop`` (it is wanted), ``control.paused``,
-    ``control.resumed`` (it took effect), ``rollback.begun``, ``rollback.ended``."""
+    """``kind`` is a commit point, or one of ``step.skipped``, ``step.replayed``, ``step.put_back``, ``step.failed``,
+    ``track.turn``, ``call.replayed``, ``call.failed``, ``call.in_doubt``, ``call.late``, ``call.collapsed``,
+    ``step.forgotten``, ``task.forgotten``, ``control.pause``, ``control.run``, ``control.stop`` (it is wanted),
+    ``control.paused``, ``control.resumed`` (it took effect), ``rollback.begun``, ``rollback.ended``."""
 
     kind: str
     step: str = ""

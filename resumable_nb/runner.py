@@ -218,13 +218,16 @@ class Runner:
 
     def put_back(self, records: Collection[StepRecord], space: Namespace) -> tuple[str, ...]:
         """Bring back what these steps left, one after another, lazily. Returns the names that are bound then."""
-        names: set[str] = set()
+        names, lost = set[str](), set[str]()
         for record in records:
             self._configured.restore(record)
             restored = self._snapshots.restore(space, record.manifest)
             self._patch(space)
             names = (names | {*restored.names}) - {*restored.deleted}
+            lost = (lost | record.unsaved.keys()) - {*restored.names, *restored.deleted}
             self._made(space, {*record.saved_names, *record.unsaved}, record.key)
+        if left := sorted(lost - space.variables.keys()):
+            self._bus.emit("step.put_back", record.id, lost=left)
         return tuple(sorted(names))
 
     def _skip(

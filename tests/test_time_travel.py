@@ -36,6 +36,16 @@ def test_restore_of_the_last_step_puts_back_what_was_changed_by_hand(kernels: Ke
     assert kernel("x, y, z is x").value == "([1, 2, 3], 3, True)"
 
 
+def test_restore_says_what_it_cannot_bring(kernels: Kernels) -> None:
+    cells = ("%%resumable a\ng, x = (n for n in [1]), 1", "%%resumable b\nx = 2\ndel g")
+    for start in (lambda: kernels(*cells), kernels.again):
+        kernel = start()
+        shown = kernel("%resumable restore a")
+        assert shown.messages == ["! a: g was not saved; run the cell that makes it"]
+        assert kernel("x, 'g' in dir()").value == "(1, False)"
+    assert not kernel("%resumable restore b").messages
+
+
 def test_restore_of_an_older_version(kernels: Kernels) -> None:
     """Cells before it are as they were at the time of that version."""
     kernels(*ALL)

@@ -279,6 +279,8 @@ class Hooks:
                     f"! {event.step}: the replay made another {', '.join(other)} than was recorded, which stays; "
                     f"%resumable rerun {event.step} makes both anew"
                 )
+        elif event.kind == "step.put_back":
+            self.say(f"! {event.step}: {', '.join(event.facts['lost'])} was not saved; run the cell that makes it")
 
     def say(self, text: str) -> None:
         say(self.shell, text)
