@@ -61,10 +61,15 @@ def rows_of(data: dict[str, Any], journal: Journal) -> dict[str, bytes]:
 
     A call whose result is in the data is answered; one that is done, and whose result is not, is done with no value to
     give. Steps run again, because their variables are not in the data, and their calls are answered. Raises
-    ``UsageError`` for other data, and for calls with secret arguments that another user's key has digested.
+    ``UsageError`` for other data, for a task that is being rolled back, and for calls with secret arguments that
+    another user's key has digested.
     """
     if data.get("format") != FORMAT or data.get("schema") != SCHEMA or not data.get("task"):
         raise UsageError(f"this is no state of a task, as to_dict() gives it (format {FORMAT}, schema {SCHEMA})")
+    if data["task"].get("rollback") is not None:  # what the rest of the undos need is not in the data
+        raise UsageError(
+            "the task is being rolled back: finish that where it is (`%resumable compensate`), then move it"
+        )
     records = [msgspec.convert(each["record"], type=CallRecord) for each in data["calls"]]
     secret = next((each for each in records if HIDDEN in each.arguments.values()), None)
     if secret is not None and data["key"] != key_id(user_key()):

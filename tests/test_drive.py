@@ -291,7 +291,7 @@ def test_a_sync_timeout_leaves_doubt_while_the_thread_goes_on(bench: Bench, effe
 
     with pytest.raises(TimeoutError):
         pay("o1")
-    with pytest.raises(InDoubt, match="still at work in a thread"):
+    with pytest.raises(InDoubt, match="still at work"):
         pay("o1")
     gate.open.set()
     assert len(effect) == 1

@@ -22,6 +22,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("RESUMABLE_KEY_FILE", str(tmp_path / "key"))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     monkeypatch.setenv("SHOP", "hunter22")
+    session._serve()
     yield tmp_path
     session.close()
     scope.reset()
@@ -106,3 +107,24 @@ def test_what_cannot_be_taken_is_refused(here: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RESUMABLE_KEY_FILE", str(here / "stranger"))
     with pytest.raises(UsageError, match="has secret arguments"):
         Task.from_dict(data, STEPS, store=here / "third")
+
+
+def test_a_task_that_is_being_rolled_back_is_not_taken() -> None:
+    """What the other undos need is not in the data, so that the rest of it would count as undone."""
+
+    def refund(order: str) -> None:
+        raise ValueError(f"no refund of {order} now")
+
+    @tool(compensate=refund)
+    def pay(order: str) -> str:
+        return order
+
+    def shop() -> str:
+        return pay("a")
+
+    task = Task("paid", [shop])
+    task.run()
+    with pytest.raises(ValueError, match="no refund"):
+        task.compensate()
+    with pytest.raises(UsageError, match="being rolled back"):
+        Task.from_dict(task.to_dict(), [shop], store="other")
