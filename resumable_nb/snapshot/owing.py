@@ -113,7 +113,11 @@ class Owing:
         _, owed = self._perhaps.pop(id(group), (group, None))
         entries = self._pending.current(group)
         if owed is None or not error.facts.get("replay") or any(entry.saved_as for entry in entries.values()):
-            raise error
+            names = tuple(name for name, entry in entries.items() if not entry.saved_as) or ("the result",)
+            raise NotSaved(
+                f"{', '.join(names)}: {error.message}; run the cell that made it with `%%resumable NAME --rerun`",
+                names=names,
+            ) from error
         late = dataclasses.replace(owed, names=dict.fromkeys(entries, error.message), along=frozenset())
         self._pending.forget(entries.keys())
         self._owed |= dict.fromkeys(late.names, late)

@@ -282,3 +282,20 @@ def test_a_file_that_a_step_reads_on_is_at_its_place(seeds: Seeds) -> None:
         "%%resumable b\nfirst = next(f)",
         "assert (first, next(f)) == ('a\\n', 'b\\n')",
     )
+
+
+def test_what_a_new_version_of_a_library_cannot_load_is_an_error_that_says_what_to_do(seeds: Seeds) -> None:
+    """What stands in the same stream waits with it; running the cell again makes all of it anew."""
+    upgrade = (
+        "import fractions\ndef none(*_): raise TypeError('of an older version')\nfractions.Fraction.__new__ = none"
+    )
+    cell = "import fractions\nx, y = {'of': fractions.Fraction(1, 2)}, 5"
+    seeds()(f"%%resumable a\n{cell}")
+    kernel = seeds()
+    kernel("import fractions\nmade = fractions.Fraction.__new__", upgrade, f"%%resumable a\n{cell}")
+    for _ in range(2):
+        shown = kernel.attempt("x")
+        assert shown.error == "NotSaved"
+        assert shown.said.startswith("x, y: cannot be read back: of an older version; run the cell that made it")
+    again = f"%%resumable a --rerun\n{cell}"
+    kernel("fractions.Fraction.__new__ = made", again, "assert x['of'] * 2 == 1 and y == 5")
