@@ -11,7 +11,7 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from resumable_nb import divergence, output, plan, scope
+from resumable_nb import assigned, divergence, output, plan, scope
 from resumable_nb.configured import PART, Configured
 from resumable_nb.control import Control
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask
@@ -118,15 +118,15 @@ class Runner:
     def key(
         self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING, known: Mapping[str, str] = {}
     ) -> StepKey:
-        """What the step's result depends on, now; with those settings that what it showed depended on."""
+        """What the step's result depends on, now; with what else the recorded one turned out to depend on."""
         names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
         key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
-        return self._configured.key(key, spec.body, recorded)
+        return assigned.now(self._configured.key(key, spec.body, recorded), recorded, self._lookup(space))
 
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
         """The step's inputs in a few words each, for people."""
         lookup = self._lookup(space)
-        return {name: describe(name, lookup) for name in key.inputs if not name.startswith(PART)}
+        return {name: describe(name, lookup) for name in key.inputs if not name.startswith((PART, assigned.PART))}
 
     def enter(self, spec: StepSpec, space: Namespace, *, replay: str = "") -> Execution:
         """Decide; bring a skipped step's state back; begin any other.
@@ -354,6 +354,7 @@ class Runner:
             output_blob, more = self._journal.blob_row(output.encode(outputs))
             rows |= more
         key = self._configured.key_at_start(execution.scope.key, execution.record, outputs, spec.body)
+        key = assigned.found_in(key, capture.perhaps, self._lookup(space))
         old = execution.record.settings
         settings, not_kept, more = self._configured.commit(spec.id, old, spec.body, space.variables)
         rows |= more

@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from resumable_nb import block, memory, scope, tools, track
+from resumable_nb import assigned, block, memory, scope, tools, track
 from resumable_nb import frame as frames
 from resumable_nb.block import enter_block, leave, pending, restored
 from resumable_nb.cell import cell_pending, has_problem, raise_problem, set_cell, set_problem
@@ -118,7 +118,7 @@ class Session:
     def _made(self, space: Namespace, names: Collection[str], key: StepKey) -> None:
         """A value without content of its own counts by the step that changed it last, and by what went into that."""
         if space is self.space:
-            self.provenance |= dict.fromkeys(names, digest(msgspec.json.encode(key)))
+            self.provenance |= dict.fromkeys(names, digest(msgspec.json.encode(assigned.left_out(key))))
 
     def own(self) -> None:
         """Take the lease and open the task's record, unless that is done."""

@@ -124,6 +124,40 @@ def test_code_that_may_look_up_any_name_depends_on_all_of_them(new: Callable[[],
     assert kernel.variables["y"] == [5]
 
 
+def test_variable_that_is_assigned_what_it_was_comes_back(new: Callable[[], Kernel]) -> None:
+    kernel, text = new(), "x = 1"
+    kernel.variables["x"] = 1
+    kernel.run(text)
+    kernel.variables["x"] = 2
+    kernel.run(text)
+    kernel.session.load_all()
+    assert (kernel.ran, kernel.variables["x"]) == ([text], 1)
+
+
+@pytest.mark.parametrize("y", [0, 1])
+def test_variable_that_is_perhaps_assigned_what_it_was_counts(new: Callable[[], Kernel], y: int) -> None:
+    """Afterwards nobody can tell whether it was: so the step runs where something else is there."""
+    kernel, text = new(), "if y: x = 1"
+    kernel.variables |= {"x": 1, "y": y}
+    kernel.run(text)
+    kernel.run(text)
+    assert kernel.ran == [text]
+    kernel.variables["x"] = 2
+    kernel.run(text)
+    assert (kernel.ran, kernel.variables["x"]) == ([text, text], 1 if y else 2)
+    assert [str(change) for change in kernel.record().changes] == ["input assigned x changed"]
+
+
+def test_variable_that_was_perhaps_assigned_need_not_be_there(new: Callable[[], Kernel]) -> None:
+    first, text = new(), "for i in (1, 2): pass"
+    first.variables["i"] = 2
+    first.run(text)
+    second = new()
+    second.run(text)
+    second.session.load_all()
+    assert (second.ran, second.variables["i"]) == ([], 2)
+
+
 def test_commit_that_fails_leaves_the_step_unfinished(
     new: Callable[[], Kernel], store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

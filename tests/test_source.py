@@ -585,3 +585,25 @@ def test_variables_of_the_environment_that_code_names(text: str, names: set[str]
     assert analyse(ast.parse(f"y = {text}")).environment == names
     code = next(each for each in compile(f"lambda x: {text}", "", "eval").co_consts if hasattr(each, "co_code"))
     assert names_of(code).environment == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a = 1", "a"),
+        ("if x: a = 1", ""),
+        ("if x: a = 1\nelse: a = b = 2", "a"),
+        ("try: a = x()\nexcept E: a = 1", "a"),
+        ("try: a = x()\nexcept E: pass", ""),
+        ("for i in x: a = 1", ""),
+        ("with step('s'): a = 1", "a"),
+        ("with suppress(E): a = 1", ""),
+        ("a = 1\ndel a", ""),
+        ("if x: break\na = 1", ""),
+        ("while x:\n    if y: break\n    continue\na = 1", "a"),
+        ("def a():\n    b = 1\n    return b", "a"),
+    ],
+)
+def test_what_a_body_has_surely_bound_at_its_end(text: str, names: str) -> None:
+    """A block's body may be left by a break: then nothing is sure."""
+    assert analyse(ast.parse(text)).bound == set(names)

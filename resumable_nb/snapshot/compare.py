@@ -23,11 +23,13 @@ Reference = Callable[[object], object]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``changed`` and ``deleted`` are certain. ``perhaps`` were assigned to, and still are the object they were."""
+    """``changed`` and ``deleted`` are certain. ``perhaps`` may have been assigned to, and still are the object they
+    were; ``rebound`` surely were, and still are."""
 
     changed: frozenset[str]
     deleted: frozenset[str]
     perhaps: frozenset[str]
+    rebound: frozenset[str]
 
 
 def watch(before: Before, survey: Survey, digest: Digest) -> None:
@@ -101,7 +103,8 @@ def difference(
     deleted = old.keys() - variables.keys() - set(pending)
     changed = bound | _mutated(before, variables, survey, digest, bound)
     perhaps = (before.body.writes & variables.keys()) - changed
-    return Difference(frozenset(changed), frozenset(deleted), frozenset(perhaps))
+    rebound = perhaps & before.body.bound
+    return Difference(frozenset(changed), frozenset(deleted), frozenset(perhaps - rebound), frozenset(rebound))
 
 
 def _mutated(

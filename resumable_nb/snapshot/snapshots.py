@@ -94,12 +94,12 @@ class Snapshots:
                 self.owing.forget(variables.keys())
             values = variables if result is MISSING else {**variables, RESULT: result}
             survey = self._surveyor.survey(space, values)
-            found = compare.difference(
-                before, variables, survey, self._surveyor.digest(space), self._pending.names() | self.owing.names()
-            )
+            absent = self._pending.names() | self.owing.names()
+            found = compare.difference(before, variables, survey, self._surveyor.digest(space), absent)
             changed = found.changed | compare.holders(before, survey, self._surveyor.codec(space).definitions.reference)
             mutated = {name for name in changed if before.references.get(name, MISSING) is variables.get(name)}
-            wanted = (changed | found.perhaps) - set(drop)
+            rebound, perhaps = found.rebound - changed, found.perhaps - changed
+            wanted = (changed | rebound | perhaps) - set(drop)
             if keep is not None:
                 wanted &= set(keep)
             seeds = wanted if result is MISSING else wanted | {RESULT}
@@ -108,9 +108,9 @@ class Snapshots:
                 values,
                 survey,
                 seeds,
-                changed=changed,
+                changed=changed | rebound,
                 mutated=mutated,
-                perhaps=found.perhaps - changed,
+                perhaps=perhaps,
                 deleted=found.deleted,
                 random=randomness.changed(before.random, randomness.random_state()),
                 body=before.body,
@@ -118,7 +118,8 @@ class Snapshots:
                 allowed=None if keep is None else {*keep, RESULT},
                 drop=drop,
             )
-            return replace(saved, unchanged=frozenset(before.groups.keys() & variables.keys()) - changed)
+            unchanged = frozenset(before.groups.keys() & variables.keys()) - changed
+            return replace(saved, changed=saved.changed - rebound, unchanged=unchanged, perhaps=perhaps)
 
     def save_names(self, space: Namespace, names: Collection[str]) -> Capture:
         """Save exactly these variables, as they are now, and the random state."""

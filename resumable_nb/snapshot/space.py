@@ -73,6 +73,8 @@ class Capture:
     """Canonical digests of what was saved."""
     unchanged: frozenset[str] = frozenset()
     """Names that were compared with what they were before the body, and are the same."""
+    perhaps: frozenset[str] = frozenset()
+    """Names that it may have bound, to the very objects that they had; or it has left them alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ class Body:
     """Global names that it may look up before it has surely bound them, nested functions included."""
     writes: frozenset[str] = frozenset()
     """Names that it may bind."""
+    bound: frozenset[str] = frozenset()
+    """Names that it has surely bound when it comes to its end."""
     deletes: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
     dynamic: bool = False
@@ -55,6 +57,7 @@ def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str],
         normal=normal_form(statements),
         reads=frozenset(found.reads | found.only_deferred),
         writes=frozenset(found.writes),
+        bound=found.bound,
         deletes=frozenset(found.deletes),
         attributes=frozenset(found.attributes),
         dynamic=found.dynamic,

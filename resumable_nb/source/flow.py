@@ -67,6 +67,7 @@ class Flow(Scope, ast.NodeVisitor):
         flow = cls(found, transform)
         flow.block(statements)
         found.reads = flow.reads
+        found.bound = frozenset() if found.leaves else flow.state() or frozenset()
         for name in found.deferred.keys() & found.loaded:
             del found.deferred[name]  # counted where it was used
         found.only_deferred = set().union(*found.deferred.values()) - flow.bound - flow.reads
@@ -280,14 +281,16 @@ class Flow(Scope, ast.NodeVisitor):
         self.block(node.orelse)
         self.go_on(self.state(), *left)
 
-    def visit_Break(self, _node: ast.Break) -> None:
+    def visit_Break(self, node: ast.Break) -> None:
         if self.breaks:
             self.breaks[-1].append(self.state())
-        self.dead = True
+        self._leave(node)
 
     def _leave(self, node: ast.AST) -> None:
         self.generic_visit(node)
         self.dead = True
+        out = isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not self.breaks)
+        self.found.leaves |= out and self.kind == "module"
 
     visit_Return = visit_Raise = visit_Continue = _leave  # noqa: N815
 

@@ -28,7 +28,8 @@ class Import:
 
 @dataclass(slots=True)
 class Found:
-    """What was found in all the scopes of one body. ``loaded``: names that the body itself looked up."""
+    """What was found in all the scopes of one body. ``loaded``: names that the body itself looked up.
+    ``leaves``: it may be left before its end, and not by an error."""
 
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
@@ -40,6 +41,8 @@ class Found:
     deferred: dict[str, set[str]] = field(default_factory=dict)
     only_deferred: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
+    bound: frozenset[str] = frozenset()
+    leaves: bool = False
     dynamic: bool = False
     lazy_annotations: bool = False
 
