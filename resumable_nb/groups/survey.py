@@ -7,6 +7,7 @@ are two values, and must never be restored over one.
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import functools
 import gc
@@ -172,8 +173,10 @@ class Survey:
                 return [thing.grad if thing.is_leaf else None, *vars(thing).values()]
             case Verdict.REFERENCE:
                 target = thing()
-                # Libraries tie much together in this way that nobody sees.
-                return [target] if top or type(target).__module__ == "__main__" else []
+                # Libraries tie much together in this way that nobody sees; through one to a container that is changed
+                # (torch's handle of a hook).
+                seen = top or type(target).__module__ == "__main__" or type(target) in _CONTAINERS
+                return [target] if seen else []
             case Verdict.VARIABLE:
                 found.nodes[id(thing)] = thing
                 return [contextvars.copy_context().get(thing)]
@@ -248,6 +251,8 @@ class Survey:
         return {name: group for names in members.values() for group in [frozenset(names)] for name in names}
 
 
+_CONTAINERS: Final = (set, collections.OrderedDict, collections.deque, collections.defaultdict, collections.Counter)
+"""Those that can be referred to weakly."""
 _IN_BULK: Final = frozenset({Verdict.PLAIN, Verdict.TRANSPARENT, Verdict.STOP})
 
 

@@ -11,6 +11,12 @@ ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 PROGRESS = re.compile(r"(\d+/\d+) · .*")
 """How long a loop took, and from where it went on."""
 
+TIMES = re.compile(r"((?:CPU times|Wall time): ).*|[\d.]+ \wi?s ± .* per loop.*|\[\d+:\d+[^]\n]*(?:it/s|s/it)[^]\n]*\]")
+"""What ``%%time``, ``%timeit`` and tqdm measured: two plain runs may happen to agree."""
+
+WRITTEN = re.compile(r"^Overwriting (?=\S+$)", re.MULTILINE)
+"""A ``%%writefile`` cell is no step, so it runs in every kernel, and finds its file there."""
+
 OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 """Start of a line that a progress line writes over. nbclient drops it or not, as the messages come."""
 
@@ -74,6 +80,7 @@ def _pieces(outputs: list[Any]) -> Iterator[Piece]:
 def _lines(texts: dict[str, str]) -> Iterator[Piece]:
     for where, text in sorted(texts.items()):
         text = OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
+        text = WRITTEN.sub("Writing ", TIMES.sub(r"\1…", text))
         for line in PROGRESS.sub(r"\1", ADDRESS.sub("0x…", text)).split("\n"):
             yield where, line
 

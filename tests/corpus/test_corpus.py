@@ -64,6 +64,20 @@ def test_comparison_leaves_out_what_two_plain_runs_show_differently() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("plain", "resumed"),
+    [
+        ("CPU times: user 17 μs, sys: 2 μs, total: 19 μs\nWall time: 21 μs", "CPU times: user 1 s\nWall time: 2 s"),
+        ("1.2 μs ± 3 ns per loop (mean ± std. dev.)", "1.3 ms ± 3 ns per loop (mean ± std. dev.)"),
+        ("100%|█| 3/3 [00:00<00:00, 9.1it/s]", "100%|█| 3/3 [00:01<00:00, 2.2s/it]"),
+        ("Writing a.py", "Overwriting a.py"),
+    ],
+)
+def test_comparison_leaves_out_times_that_happen_to_agree(plain: str, resumed: str) -> None:
+    assert output_differences(notebook(plain), notebook(plain), notebook(resumed)) == []
+    assert output_differences(notebook(plain), notebook(plain), notebook(f"{resumed} more\nb")) != []
+
+
 def test_comparison_sees_other_missing_and_new_variables() -> None:
     plain = {"a": "1", "b": "2"}
     assert variable_differences(plain, plain, plain) == []

@@ -82,6 +82,7 @@ TORCH: dict[str, Row] = {
     "generator": row("import torch\ng = torch.Generator().manual_seed(2)\na = torch.rand(1, generator=g)", "b = torch.rand(1, generator=g)", check="h = torch.Generator().manual_seed(2)\nassert [float(each) for each in (a, b, torch.rand(1, generator=g))] == [float(torch.rand(1, generator=h)) for _ in range(3)]"),
     "data set and loader": row("import torch.utils.data as tud, torch\nclass Squares(tud.Dataset):\n    def __len__(self): return 4\n    def __getitem__(self, i): return i * i\nloader = tud.DataLoader(Squares(), batch_size=2)", "first = next(iter(loader)).tolist()", check="assert first == [0, 1] and [each.tolist() for each in loader] == [[0, 1], [4, 9]]"),
     "gradients": row("import torch\nw = torch.ones(2, requires_grad=True)\n(w * 3).sum().backward()", "w.grad += 1", check="assert w.requires_grad and w.grad.tolist() == [4, 4]"),
+    "hook and its handle": row("import torch\nnet = torch.nn.Linear(1, 1)\nother = torch.nn.Linear(1, 1)\nseen = []\ndef hook(*each): seen.append(1)", "handle = net.register_forward_hook(hook)\nkept = other.register_forward_hook(hook)\nnet(torch.ones(1))", "handle.remove()", check="net(torch.ones(1))\nassert seen == [1]\nother(torch.ones(1))\nassert seen == [1, 1]\nkept.remove()\nother(torch.ones(1))\nassert seen == [1, 1]"),
     "parameters that are shared": row("import torch\na = torch.nn.Linear(2, 2); b = torch.nn.Linear(2, 2)\nb.weight = a.weight", "with torch.no_grad(): a.weight[0, 0] = 7", check="assert b.weight is a.weight and b.weight[0, 0] == 7"),
 }  # fmt: skip
 
