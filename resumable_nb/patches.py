@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import importlib
 import sys
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from resumable_nb.model import MISSING
@@ -19,6 +20,12 @@ _OTHERS: Final = frozenset({"sys:path", "sys:modules", "os:environ"})
 """What settings follow, or nobody can set."""
 
 
+class Original(enum.Enum):
+    """What the library itself had there: a function's name would lead to what stands in its place."""
+
+    ORIGINAL = "ORIGINAL"
+
+
 class Patches:
     """One process's, from step to step. What is restored waits for its module as long as no code runs."""
 
@@ -29,6 +36,7 @@ class Patches:
         self._set: Values = {}
         """What steps have set in this process."""
         self._due: Values = {}
+        self._originals: Values = {}
 
     def watch(self, body: Body) -> None:
         """A step is there, which may be skipped."""
@@ -38,7 +46,8 @@ class Patches:
     def begin(self, step: str, variables: Mapping[str, Any]) -> None:
         """A body starts. One that failed before in this process goes on from the state that it found then."""
         self.settle()
-        self._began.setdefault(step, self._now(self._paths, variables))
+        now = self._began.setdefault(step, self._now(self._paths, variables))
+        self._originals = {**now, **self._originals}
 
     def end(self, step: str, body: Body, variables: Mapping[str, Any], earlier: Collection[str]) -> Values:
         """What the body has set; ``MISSING`` is deleted. ``earlier``: what its version before had set."""
@@ -47,7 +56,7 @@ class Patches:
         known = self._now(own, variables).keys() | before.keys() | set(earlier)
         now = {anchor: _read(anchor) for anchor in sorted(known)}
         found = {
-            anchor: value
+            anchor: Original.ORIGINAL if _is_own(anchor, value) else value
             for anchor, value in now.items()
             if not _same(value, before.get(anchor, MISSING)) or (anchor in earlier and value is not MISSING)
         }
@@ -58,11 +67,16 @@ class Patches:
         """A step is skipped: what it had set is set again by ``patch``, or before the next body runs."""
         self._set |= values
         self._due |= values
+        # At once: a variable may be imported from there.
+        self._apply(anchor for anchor, value in values.items() if value is Original.ORIGINAL)
+
+    def _apply(self, anchors: Iterable[str]) -> None:
+        for anchor in [each for each in anchors if each.partition(":")[0] in sys.modules]:
+            self._write(anchor, self._due.pop(anchor))
 
     def patch(self) -> None:
         """Set again what libraries that are loaded have; who calls them may find it from now on."""
-        for anchor in [each for each in self._due if each.partition(":")[0] in sys.modules]:
-            _write(anchor, self._due.pop(anchor))
+        self._apply(self._due)
 
     def code(self) -> Body:
         """What the functions that steps have put into libraries look up in the notebook: anybody may call them."""
@@ -75,11 +89,15 @@ class Patches:
         for anchor, value in due.items():
             with contextlib.suppress(ImportError):  # a library that is gone misses nothing
                 importlib.import_module(anchor.partition(":")[0])
-                _write(anchor, value)
+                self._write(anchor, value)
 
     def used_by(self, body: Body) -> Values:
         """Of what steps have set, what the code mentions."""
         return {anchor: self._set[anchor] for anchor in sorted(self._set) if _last(anchor) in body.attributes}
+
+    def _write(self, anchor: str, value: Any) -> None:
+        original = self._originals.setdefault(anchor, _read(anchor))
+        _write(anchor, original if value is Original.ORIGINAL else value)
 
     def _now(self, paths: Collection[tuple[str, frozenset[Import]]], variables: Mapping[str, Any]) -> Values:
         anchors = {anchor for path, imports in paths for anchor in _anchors(path, imports, variables)}
@@ -126,6 +144,10 @@ def _read(anchor: str) -> Any:
         return getattr(owner, name, MISSING)
     except Exception:  # any code may stand behind an attribute
         return MISSING
+
+
+def _is_own(anchor: str, value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and anchor == f"{value.__module__}:{value.__qualname__}"
 
 
 def _write(anchor: str, value: Any) -> None:

@@ -69,7 +69,6 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     },
     "rich": {".install": _SHOWN, ".pretty.install": _SHOWN, ".traceback.install": _SHOWN, "install": _SHOWN},
     "seaborn": {"_patch_colormap_display": _METHODS},
-    "signal": {"signal": _PROCESS},
     "socket": {"setdefaulttimeout": _PROCESS},
     "spacy": {"set_extension": _METHODS},
     "sqlite3": {"register_adapter": _REGISTERED, "register_converter": _REGISTERED},
