@@ -1,0 +1,187 @@
+"""Random notebooks: cells as text, of statements that a plain run of them gives a meaning to."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+VARIABLES = ("a", "b", "c", "d", "es0", "es1", "es2", "ws", "xs", "ys", "zs", "ds", "tmp", "big")
+"""What runs are compared by."""
+
+SETUP = """
+import asyncio, random, sys
+import numpy as np
+
+a, b, c = {values}
+d, es0, es1, es2 = 100, 100, 100, 100
+ws, xs, ys, ds = [100], [100], [100], []
+zs = xs
+tmp, big = 0, None
+
+def receive(*what):
+    return sys.modules["tests.machine.receiver"].receive(*what)
+
+def look(*what):
+    happened = sys.modules["tests.machine.receiver"].happened(*what)
+    return Happened(receive_again(*what)) if happened else NotHappened()
+
+def receive_again(*what):
+    return sys.modules["tests.machine.receiver"].now.answer(what)
+
+def tick():
+    return sys.modules["tests.machine.receiver"].tick()
+
+def helper(x):
+    return x + {helper}
+
+@tool
+def pay(n):
+    return receive("pay", n)
+
+@tool
+async def apay(n):
+    await asyncio.sleep(0)
+    return receive("apay", n)
+
+@tool(repeatable=True)
+def fetch(n):
+    return receive("fetch", n)
+
+@tool(reconcile=lambda n: look("ship", n))
+def ship(n):
+    return receive("ship", n)
+
+@tool(terminal=Refused)
+def vote(n):
+    return receive("vote", n)
+
+@tool(ignore=["at"])
+def stamp(n, at):
+    return receive("stamp", n)
+
+@tool(each_call=True)
+def note(where, n):
+    return receive("note", where, n)
+
+def unbook(where, n):
+    return receive("unbook", where, n)
+
+@tool(compensate=unbook)
+def book(where, n):
+    return receive("book", where, n)
+"""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The first cell, which is no step and runs each time: inputs, a helper function, the tools."""
+
+    values: tuple[int, int, int] = (100, 101, 102)
+    helper: int = 1
+
+    @property
+    def text(self) -> str:
+        return SETUP.replace("{values}", str(self.values)).replace("{helper}", str(self.helper))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A ``%%resumable`` cell."""
+
+    name: str
+    body: str
+    undo: bool = False
+
+    @property
+    def text(self) -> str:
+        text = self.body.replace("HERE", repr(self.name))
+        text = text.replace("KEPT", "'OWN', 'LIST'").replace("TURN", f"i{self.name}").replace("MAYBE", f"e{self.name}")
+        for what, name in zip(("OWN", "LIST", "ALIAS"), OWN[int(self.name[1:])], strict=True):
+            text = text.replace(what, name)
+        return text
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"on_error": "compensate"} if self.undo else {}
+
+
+VALUES = ["0", "1", "2", "3", "a", "b", "c", "a + 1", "b + c", "len(xs)", "sum(ys)", "helper(a)", "sum(xs)"]
+TOOLS = ["pay", "fetch", "ship", "vote", "await apay"]
+OWN = (("a", "xs", "zs"), ("b", "ys", "ys"), ("c", "ws", "ws"))
+"""What each cell may change. Where one cell's variable were changed above it to just what it had left there itself, it
+would be taken for finished."""
+
+values = st.sampled_from(VALUES)
+constants = st.sampled_from("0123")
+tools = st.sampled_from(TOOLS)
+
+calls = st.builds("OWN = {}(({}) % 4)".format, tools, values)
+handled = st.builds("try:\n    OWN = {0}(({1}) % 6)\nexcept Refused:\n    OWN = 9".format, tools, values)
+changes = st.one_of(
+    st.builds("OWN = ({}) % 10".format, values),
+    st.builds("LIST.append(({}) % 10)".format, values),
+    st.builds("ALIAS.append(({}) % 10)".format, values),
+    st.sampled_from(["del LIST[:1]", "LIST.sort()"]),
+)
+stamps = st.builds("OWN = stamp(({}) % 4, tick())".format, values)
+gathered = st.builds("OWN = sum(await asyncio.gather(apay(0), apay(({}) % 4))) % 10".format, values)
+simple = st.one_of(changes, calls, calls, handled, stamps, gathered)
+
+
+def block(head: str, lines: list[str]) -> str:
+    return head + ":\n" + textwrap.indent("\n".join(lines), "    ")
+
+
+def loops(statements: st.SearchStrategy[str], *, keep: bool = False) -> st.SearchStrategy[str]:
+    """Two labels to share. What is kept is set before the loop: its value above the step is not looked at."""
+    tracked = [f'track(range(3), "{label}"{kept})' for label in "LM" for kept in (KEPT if keep else [""])]
+    before = "random.seed(7)\n" + ("OWN = 1\nLIST = [OWN]\n" if keep else "")
+    heads = st.sampled_from([f"{before}for TURN in {each}" for each in (*tracked, "range(2)")])
+    found = st.builds(block, heads, st.lists(statements, min_size=1, max_size=3))
+    return found.map(lambda text: text.replace("ALIAS", "LIST")) if keep else found
+
+
+KEPT = (", keep=[KEPT]", ", keep=[KEPT], every=2")
+
+
+def nested() -> st.SearchStrategy[str]:
+    """A step inside does not read what it changes: see ``OWN``."""
+    inner = st.one_of(calls, calls, handled, stamps, gathered).map(lambda text: text.replace("OWN", "d"))
+    inner = inner | st.builds("ds = [{}]".format, constants)
+    heads = st.sampled_from(['with step("m")', 'with step("n")'])
+    return st.builds(block, heads, st.lists(inner, min_size=1, max_size=3))
+
+
+notes = st.sampled_from(["note(HERE, 0)", "note(HERE, 1)", "OWN = note(HERE, 1)"])
+books = st.builds("OWN = book(HERE, ({}) % 3)".format, values)
+turns = st.one_of(simple, simple, notes, st.sampled_from(["LIST.append(TURN)", "LIST.append(random.randrange(9))"]))
+rare = st.sampled_from(
+    [
+        "big = np.arange(50_000.0) + OWN",
+        "if OWN > 5:\n    MAYBE = 1",
+        "random.seed(OWN)\nOWN = random.randrange(10)",
+        'try:\n    with step("failing"):\n        d = pay(2)\n        pay(4)\nexcept Refused:\n    OWN = 7',
+        'try:\n    with step("failing"):\n        vote(4)\nexcept Refused:\n    OWN = ship(1)',
+        "vote(4)",
+    ]
+)
+statements = st.one_of(
+    calls,
+    calls,
+    calls,
+    handled,
+    changes,
+    simple,
+    notes,
+    books,
+    books,
+    loops(turns, keep=True),
+    loops(turns | nested()),
+    nested(),
+    rare,
+)
+bodies = st.lists(statements, min_size=2, max_size=5).map("\n".join)
+setups = st.builds(Setup, st.tuples(*[st.integers(100, 103)] * 3), st.integers(0, 2))
