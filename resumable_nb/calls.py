@@ -45,6 +45,18 @@ def course(
     return _course(_Call(tool, desk, args, kwargs, undoes))
 
 
+async def course_when_due(tool: Tool, desk: Desk, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Course:
+    """The same after the task's safe point: claimed before a pause, in the order in which tasks ask."""
+    refuse_namesakes(tool, desk.incarnation)
+    call = _Call(tool, desk, args, kwargs, None)
+    try:
+        await desk.checkpoint_async(tool.name)
+    except BaseException:
+        call.claim.give_back(call.scope)
+        raise
+    return _course(call)
+
+
 def _course(call: _Call) -> Course:
     call.scope.failures.asked()
     while True:
@@ -191,7 +203,7 @@ class _Call:
             self.effect.emit("call.replayed")
         if record.changed:
             mutation.warn_of_answer(self.tool.name, self.claim.text, record.changed)
-        return Returned(result.value_of(self.journal, record))
+        return Returned(result.value_of(self.journal, record), recorded=True)
 
     def _collapse(self) -> None:
         self.effect.emit("call.collapsed")

@@ -104,10 +104,12 @@ class Claim:
         """Which of the identical calls of this execution it is."""
         if not self._tool.each_call:
             return 0
-        with scope.lock:
-            k = scope.claims[self.identity]
-            scope.claims[self.identity] += 1
-            return k
+        return scope.claim(self.identity)
+
+    def give_back(self, scope: StepScope) -> None:
+        """The call was not begun, and will not be."""
+        if self._tool.each_call and self.undoes is None:
+            scope.give_back(self.identity, self.k)
 
     @functools.cached_property
     def marks(self) -> dict[str, str]:

@@ -26,9 +26,10 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A function, or a whole call, has this value."""
+    """A function, or a whole call, has this value. ``recorded``: from the record, nothing was called."""
 
     value: Any
+    recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class FanOut:
         self._loop = f"{self.label}#{self._scope.next_ordinal(f'track {self.label}') + 1}"
         self._started_s = time.monotonic()
         self._outcomes: list[Outcome] = []
-        self._done = 0
+        self._done = self._recorded = 0
         self._fatal: BaseException | None = None
         self._failed = False
         self._tell()
@@ -94,6 +94,7 @@ class FanOut:
             outcome = Raised(ValueUnavailable(f"{self.tool.name} is done for item {i}: {outcome.value.why}"))
         self._outcomes[i] = outcome
         self._done += 1
+        self._recorded += isinstance(outcome, Returned) and outcome.recorded
         if isinstance(outcome, Raised):
             self._failed = True
             if self._fatal is None and _is_fatal(outcome.error):
@@ -132,7 +133,7 @@ class FanOut:
             label=self.label,
             done=self._done,
             total=self._total,
-            resumed_at=0,
+            resumed_at=self._recorded,  # they say nothing about speed
             elapsed_s=time.monotonic() - self._started_s,
             ended=ended,
         )

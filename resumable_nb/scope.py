@@ -112,6 +112,8 @@ class StepScope:
     """Calls with a lower number belong to kept turns of a loop, which do not run again."""
     claims: Counter[str] = field(default_factory=Counter)
     """How many calls of each ``each_call`` identity this execution has asked for."""
+    returned: set[tuple[str, int]] = field(default_factory=set)
+    """Claims that were given back while later ones stood."""
     made: set[str] = field(default_factory=set)
     """Ids of the calls that this execution itself has made: an identical one collapses into them."""
     claimed: set[str] = field(default_factory=set)
@@ -138,6 +140,21 @@ class StepScope:
             self.ordinals[name] += 1
             return k
 
+    def claim(self, identity: str) -> int:
+        """Which of the calls of an ``each_call`` identity the next one is."""
+        with self.lock:
+            k = self.claims[identity]
+            self.claims[identity] += 1
+            return k
+
+    def give_back(self, identity: str, k: int) -> None:
+        """That call was not begun. Its number is used again when all after it are given back too, so none is twice."""
+        with self.lock:
+            self.returned.add((identity, k))
+            while (last := (identity, self.claims[identity] - 1)) in self.returned:
+                self.returned.remove(last)
+                self.claims[identity] -= 1
+
 
 _here: contextvars.ContextVar[StepScope | None] = contextvars.ContextVar("resumable_nb_step", default=None)
 _outer: list[StepScope] = [StepScope()]
@@ -159,7 +176,7 @@ def reset() -> None:
 
     Claims go on counting: there is no skip outside a step, so the k-th call of a kernel's life is the k-th record.
     """
-    _outer[:] = [StepScope(claims=_outer[0].claims)]
+    _outer[:] = [StepScope(claims=_outer[0].claims, returned=_outer[0].returned)]
 
 
 class Entry:

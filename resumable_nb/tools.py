@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
 
-from resumable_nb.calls import CollapseWarning, course, resolve_call
+from resumable_nb.calls import CollapseWarning, course, course_when_due, resolve_call
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
 from resumable_nb.drive import Outcome, Raised, drive, drive_async
@@ -102,8 +102,8 @@ def _async_wrapper(definition: Tool) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # IPython leaves the frame out: the traceback is the user's
         desk = _desk()
-        await desk.checkpoint_async(definition.name)
-        return _end(await drive_async(course(definition, desk, args, kwargs), desk.sleep_async))
+        due = await course_when_due(definition, desk, args, kwargs)
+        return _end(await drive_async(due, desk.sleep_async))
 
     call.tool = definition  # type: ignore[attr-defined]
     return call

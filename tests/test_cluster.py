@@ -33,7 +33,7 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(host="127.0.0.1", silence_logs=50, **options) as local, Client(local) as client:
         yield client
 

@@ -166,6 +166,20 @@ def test_progress_is_told_as_that_of_a_loop(bench: Bench) -> None:
     assert [turn["ended"] for turn in turns] == [False] * 4 + [True]
 
 
+def test_items_answered_from_the_record_say_nothing_about_speed(bench: Bench, effect: Effect) -> None:
+    @tool
+    def send(n: int) -> int:
+        return effect(n)
+
+    over(bench, send, range(3))
+    bench.restart()
+    over(bench, send, range(5), concurrency=1)
+    turns = [event.facts for event in bench.events if event.kind == "track.turn"]
+    assert [(turn["done"], turn["resumed_at"]) for turn in turns] == [
+        (0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (5, 3), (5, 3),
+    ]  # fmt: skip
+
+
 def test_an_interrupt_leaves_calls_to_end_and_begins_no_more(bench: Bench, effect: Effect) -> None:
     """What is under way is recorded when it returns; the same map makes the rest."""
     go = threading.Event()

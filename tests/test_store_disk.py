@@ -491,7 +491,12 @@ def test_killed_writer_leaves_whole_commits(path: Path, open_store: Open) -> Non
 
 
 FIRST_COMMITS = """
-    import sys
+    import importlib.util, sys, types
+
+    # The store alone, without all that the package imports: this program runs a hundred times.
+    package = types.ModuleType("resumable_nb")
+    package.__path__ = importlib.util.find_spec("resumable_nb").submodule_search_locations
+    sys.modules["resumable_nb"] = package
     from resumable_nb.store.disk import DiskStore
 
     store = DiskStore(sys.argv[1])

@@ -212,6 +212,83 @@ def test_each_call_makes_identical_calls_distinct(bench: Bench, effect: Effect) 
     ]  # fmt: skip
 
 
+class Pause:
+    """At a safe point: tasks wait, and go on in the opposite order, or not at all."""
+
+    def __init__(self) -> None:
+        self.waiting: list[asyncio.Future[None]] = []
+        self.over = False
+
+    async def __call__(self, where: str) -> None:
+        if self.over:
+            return
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        await self.waiting[-1]
+
+    async def end(self, tasks: int, error: Exception | None = None) -> None:
+        while len(self.waiting) < tasks:
+            await asyncio.sleep(0)
+        self.over = True
+        while self.waiting:
+            each = self.waiting.pop()
+            each.set_result(None) if error is None else each.set_exception(error)
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+
+async def test_a_pause_does_not_change_which_of_identical_calls_is_whose(bench: Bench, effect: Effect) -> None:
+    @tool(each_call=True)
+    async def draw() -> int:
+        return effect("draw")
+
+    pause = Pause()
+    object.__setattr__(bench.made, "checkpoint_async", pause)
+    with scope.entered(StepScope(id="step")):
+        drawn, _ = await asyncio.gather(asyncio.gather(*(draw() for _ in range(4))), pause.end(4))
+    assert drawn == [4, 3, 2, 1]
+    bench.restart()
+    with scope.entered(StepScope(id="step")):
+        assert await asyncio.gather(*(draw() for _ in range(4))) == drawn
+
+
+async def test_calls_that_a_stop_kept_from_beginning_leave_no_gap(bench: Bench, effect: Effect) -> None:
+    """The next kernel counts from the first call on, and must find each."""
+
+    @tool(each_call=True)
+    async def draw() -> int:
+        return effect("draw")
+
+    assert await draw() == 1
+    pause = Pause()
+    object.__setattr__(bench.made, "checkpoint_async", pause)
+    stopped, _ = await asyncio.gather(
+        asyncio.gather(*(draw() for _ in range(3)), return_exceptions=True), pause.end(3, RuntimeError("stop"))
+    )
+    assert {str(each) for each in stopped} == {"stop"}
+    assert [await draw(), await draw()] == [2, 3]
+    assert {call.k for call in bench.journal.calls()} == {0, 1, 2}
+
+
+async def test_a_number_that_was_given_back_is_not_used_while_later_ones_stand(bench: Bench, effect: Effect) -> None:
+    """Two calls with one number would be one call."""
+
+    @tool(each_call=True)
+    async def draw() -> int:
+        return effect("draw")
+
+    pause = Pause()
+    object.__setattr__(bench.made, "checkpoint_async", pause)
+    first, second = (asyncio.create_task(draw()) for _ in range(2))
+    while len(pause.waiting) < 2:
+        await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    pause.waiting.pop(0)
+    await asyncio.gather(second, pause.end(1))
+    assert [second.result(), await draw()] == [1, 2]
+    assert {call.k for call in bench.journal.calls()} == {1, 2}
+
+
 def test_a_collapse_warns_once_and_names_each_call(bench: Bench, effect: Effect) -> None:
     @tool(name="collapsing")
     def send(to: str) -> int:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,30 +69,42 @@ def wait_for(kernel: Kernel, folder: Path, effects: int) -> None:
         time.sleep(0.002)
 
 
-def sweep(folder: Path, setup: str, cell: str, seed: int) -> None:
-    """Kill the kernel at seeded numbers of effects, then let it come to its end: each effect is there once."""
-    points = sorted(random.Random(seed).sample(range(1, ITEMS), KILLS))
+def sweep(
+    folder: Path,
+    setup: str,
+    cell: str,
+    seed: int,
+    *,
+    items: int = ITEMS,
+    kills: int = KILLS,
+    deadly: tuple[int, ...] = (),
+) -> None:
+    """Kill the kernel at seeded numbers of effects, then let it come to its end: each effect is there once.
+
+    In the last one, workers die at the ``deadly`` items, before the effect and after it.
+    """
+    points = sorted(random.Random(seed).sample(range(1, items), kills))
     with forking() as address:
         kernels = Kernels(address, folder)
         try:
             for point in points:
-                kernel = kernels(setup, TOOLS)
+                kernel = kernels(setup, "DEADLY = ()", TOOLS)
                 kernel.start(cell)
                 wait_for(kernel, folder, point)
                 kernel.kill()
-            kernel = kernels.again(setup, TOOLS)
+            kernel = kernels.again(setup, f"DEADLY = {deadly}", TOOLS)
             errors = []
             while (shown := kernel.attempt(cell)).error:
                 errors.append(shown.error)
                 assert set(errors) == {"WorkerLost"}, shown.text
                 assert len(errors) < 12, errors
-            kernel(f"assert paid == [n * 10 for n in range({ITEMS})]")
+            kernel(f"assert paid == [n * 10 for n in range({items})]")
             done = Counter(ledger(folder))
             assert {effect: count for effect, count in done.items() if count != 1} == {}
-            assert set(done) == {str(n) for n in range(ITEMS)}
-            again = kernels.again(setup, TOOLS)
-            again(cell, f"assert paid == [n * 10 for n in range({ITEMS})]")
-            assert len(ledger(folder)) == ITEMS
+            assert set(done) == {str(n) for n in range(items)}
+            again = kernels.again(setup, "DEADLY = ()", TOOLS)
+            again(cell, f"assert paid == [n * 10 for n in range({items})]")
+            assert len(ledger(folder)) == items
         except Died:
             pytest.fail(f"a kernel died by itself; {len(ledger(folder))} effects")
         finally:
@@ -97,9 +112,53 @@ def sweep(folder: Path, setup: str, cell: str, seed: int) -> None:
 
 
 def test_map_over_threads(tmp_path: Path) -> None:
-    sweep(tmp_path, "DEADLY = ()", f"%%resumable paid\npaid = task().map(pay, range({ITEMS}))", seed=1)
+    sweep(tmp_path, "", f"%%resumable paid\npaid = task().map(pay, range({ITEMS}))", seed=1)
 
 
 def test_map_over_tasks(tmp_path: Path) -> None:
     cell = f"%%resumable paid\npaid = await task().amap(ship, range({ITEMS}), concurrency=20)"
-    sweep(tmp_path, "DEADLY = ()", cell, seed=2)
+    sweep(tmp_path, "", cell, seed=2)
+
+
+CLUSTER = """
+import sys
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(host="127.0.0.1", silence_logs=50, **options) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """Two workers, in processes that outlive the kernels."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    program = [sys.executable, "-c", CLUSTER]
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+
+
+def test_map_over_dask(tmp_path: Path, cluster: str) -> None:
+    """Workers die before and after an effect, and Dask starts their tasks again; what dead kernels sent goes on."""
+    folder = tmp_path / "book"
+    folder.mkdir()
+    setup = f"from distributed import Client\nclient = Client({cluster!r})"
+    cell = f"%%resumable paid\npaid = task().map(pay, range({ITEMS}), executor=client)"
+    sweep(folder, setup, cell, seed=3, kills=2, deadly=(760, 900))
+
+
+def test_map_over_a_cluster_that_dies_with_its_kernel(tmp_path: Path) -> None:
+    setup = """
+from distributed import Client, LocalCluster
+options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+local = LocalCluster(host="127.0.0.1", **options)
+client = Client(local)
+"""
+    cell = "%%resumable paid\npaid = task().map(pay, range(60), executor=client)"
+    sweep(tmp_path, setup, cell, seed=4, items=60, kills=2, deadly=(55,))
