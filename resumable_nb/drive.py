@@ -138,6 +138,7 @@ async def drive_async(course: Course, sleep: Callable[[float], Awaitable[None]] 
     _driven.add(course)
     with contextlib.closing(course), _removed(course):
         try:
+            await asyncio.sleep(0)  # tasks that were made with this one begin too, so that their commits share a sync
             action = next(course)
             while True:
                 action = course.send(await _perform_async(action, sleep))

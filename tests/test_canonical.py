@@ -777,3 +777,16 @@ def test_digests_of_large_arrays_are_pinned_with_and_without_nans(
     assert fingerprint(flat) == digests[0]
     assert fingerprint(matrix) == fingerprint(np.asfortranarray(matrix)) == digests[1]
     assert fingerprint(pd.DataFrame(matrix)) == digests[2]
+
+
+def test_what_changes_while_it_is_read_has_no_content() -> None:
+    """As the queue of a library's thread does; no error of Python's comes out of a look at a variable."""
+
+    class Busy(collections.deque[int]):
+        def __reduce__(self) -> Any:
+            made = super().__reduce__()
+            self.append(1)
+            return made
+
+    with pytest.raises(NoContent, match="it changed while it was read"):
+        fingerprint(Busy([1, 2]))

@@ -6,6 +6,7 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from resumable_nb import scope, tools
 from resumable_nb.errors import UsageError
 from resumable_nb.once import once
 from tests.bench import Bench
+from tests.kernels import Died, Kernels
 
 
 @pytest.fixture
@@ -90,3 +92,40 @@ async def test_an_async_decision_is_awaited(bench: Bench) -> None:
 def test_a_decision_has_a_name(bench: Bench) -> None:
     with pytest.raises(UsageError, match="name"):
         once("", 1, bench.desk())
+
+
+DIE = """
+import os
+from resumable_nb import session, task
+
+def die(event):
+    if event.kind == {point!r}:
+        os.kill(os.getpid(), 9)
+
+stop = session.current().bus.listen(die)
+"""
+DECIDE = """
+with open("seen", "a") as file:
+    print(task().once("n", os.getpid), file=file)
+"""
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("point", ["call.intent", "store.transaction", "call.returned", "call.result_committed"])
+def test_whoever_sees_a_value_sees_the_same(kernels: Kernels, tmp_path: Path, point: str) -> None:
+    """A kernel that is killed while it decides has shown nobody its value, or the one that is on disk."""
+    first = kernels(DIE.format(point=point))
+    with pytest.raises(Died):
+        first.attempt(DECIDE)
+    second = kernels.again(DIE.format(point=""), DECIDE)
+    kernels.again(DIE.format(point=""), DECIDE)
+    seen = (tmp_path / "seen").read_text().split()
+    assert seen == [str(first.pid if point == "call.result_committed" else second.pid)] * 2
+
+
+@pytest.mark.kernel
+def test_a_killed_kernel_keeps_its_decision(kernels: Kernels, tmp_path: Path) -> None:
+    first = kernels(DIE.format(point=""), DECIDE)
+    first.kill()
+    kernels.again(DIE.format(point=""), DECIDE)
+    assert (tmp_path / "seen").read_text().split() == [str(first.pid)] * 2

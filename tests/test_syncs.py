@@ -57,6 +57,11 @@ cell("pay(1)\\nfetch(1)", "recorded calls")
 cell("await send(1)", "async call")
 cell("await get(1)", "async repeatable call")
 cell("await send(1)\\nawait get(1)", "recorded async calls")
+cell("from resumable_nb import task")
+for mark in ("calls in threads", "recorded calls in threads"):
+    cell("task().map(pay, range(100, 164), concurrency=16)", mark)
+for mark in ("calls in tasks", "recorded calls in tasks"):
+    cell("await task().amap(send, range(100, 164), concurrency=16)", mark)
 cell('''%%resumable loop
 for n in track(range(4), keep=["n"], every=2):
     pass''', "step that keeps two positions")
@@ -95,9 +100,15 @@ def counts(tmp_path: Path) -> dict[str, int]:
 
 
 def test_syncs(tmp_path: Path) -> None:
-    """A commit: one; a pack: two; a call: two, or one where it may be repeated; to begin, to skip, to read: none."""
+    """A commit: one; a pack: two; a call: two, or one where it may be repeated; to begin, to skip, to read: none.
+
+    Sixty-four calls, sixteen at a time: far fewer than 128.
+    """
     found = counts(tmp_path)
     found.pop("end")
+    shared = found.pop("calls in threads"), found.pop("calls in tasks")
+    assert min(shared) >= 8, shared
+    assert max(shared) <= 64, shared
     assert found == {
         "load": 0,
         "summary": 0,
@@ -114,6 +125,8 @@ def test_syncs(tmp_path: Path) -> None:
         "async call": 2,
         "async repeatable call": 1,
         "recorded async calls": 0,
+        "recorded calls in threads": 0,
+        "recorded calls in tasks": 0,
         "step that keeps two positions": 1 + 2,
         "step": 1,
     }

@@ -42,6 +42,9 @@ _PASSING: Final[tuple[type, ...]] = (
     asyncio.AbstractEventLoop,
 )
 """What is alive in this process only."""
+_RESTLESS: Final = frozenset(
+    {("matplotlib.artist", "Artist"), ("distributed.client", "Client"), ("distributed.deploy.cluster", "Cluster")}
+)
 
 
 def object_expander(kind: type) -> Expander:
@@ -51,7 +54,7 @@ def object_expander(kind: type) -> Expander:
             return expander
     if kind in (io.StringIO, io.BytesIO):
         return _buffer
-    if issubclass(kind, _PASSING) or _is_drawn(kind):
+    if issubclass(kind, _PASSING) or _is_restless(kind):
         return _passing
     if issubclass(kind, Iterator | AsyncIterator) and kind.__module__ in ("builtins", "itertools", "_csv"):
         return _passing
@@ -64,9 +67,9 @@ def _weak_dict(value: Any, _canon: Canonical) -> Node:
     return Node(_head(b"w", value), [dict(value.items())])
 
 
-def _is_drawn(kind: type) -> bool:
-    """A part of a matplotlib figure: drawing it, and saving it, changes its attributes."""
-    return any(each.__module__ == "matplotlib.artist" and each.__name__ == "Artist" for each in kind.__mro__)
+def _is_restless(kind: type) -> bool:
+    """Its attributes change by themselves: of a figure when it is drawn or saved, of what threads of its own serve."""
+    return not _RESTLESS.isdisjoint((each.__module__, each.__name__) for each in kind.__mro__)
 
 
 def _passing(_value: object, _canon: Canonical) -> bytes:
@@ -231,10 +234,11 @@ def _object(value: Any, canon: Canonical) -> bytes | Node:
         head += text(qualified(make))
         if isinstance(make, types.MethodType) and not isinstance(make.__self__, type):
             parts.append(make.__self__)
-    return Node(
-        head + count(len(parts)),
-        [*parts, *_states(state, kind, canon), _items(items), _pairs(value, pairs)],
-    )
+    try:
+        contents = _items(items), _pairs(value, pairs)
+    except RuntimeError as error:  # a deque's iterator says so
+        raise NoContent(f"it changed while it was read: {error}") from error
+    return Node(head + count(len(parts)), [*parts, *_states(state, kind, canon), *contents])
 
 
 def _reduce(value: Any, kind: type) -> str | tuple[Any, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import cloudpickle
+import psutil
 
 from resumable_nb.errors import NotSaved
 
@@ -100,6 +101,11 @@ class _Attached:
             if cls._watching != os.getpid():
                 cls._watching = os.getpid()
                 threading.Thread(target=cls._watch, name="resumable_nb parent", daemon=True).start()
+        # A call that waited in the queue, or for this process to start, while the parent died: nobody expects it.
+        # By its number too: forked siblings keep the parent's pipe open, so that it seems to live.
+        parent = multiprocessing.parent_process()
+        if parent is not None and not (parent.is_alive() and psutil.pid_exists(parent.pid)):
+            os._exit(1)
 
     @staticmethod
     def _watch() -> None:

@@ -102,8 +102,9 @@ def sweep(
             done = Counter(ledger(folder))
             assert {effect: count for effect, count in done.items() if count != 1} == {}
             assert set(done) == {str(n) for n in range(items)}
-            again = kernels.again(setup, "DEADLY = ()", TOOLS)
-            again(cell, f"assert paid == [n * 10 for n in range({items})]")
+            again = kernels.again(setup, f"DEADLY = {deadly}", TOOLS)
+            assert "restored" in again(cell).text
+            again(f"assert paid == [n * 10 for n in range({items})]")
             assert len(ledger(folder)) == items
         except Died:
             pytest.fail(f"a kernel died by itself; {len(ledger(folder))} effects")
@@ -118,6 +119,17 @@ def test_map_over_threads(tmp_path: Path) -> None:
 def test_map_over_tasks(tmp_path: Path) -> None:
     cell = f"%%resumable paid\npaid = await task().amap(ship, range({ITEMS}), concurrency=20)"
     sweep(tmp_path, "", cell, seed=2)
+
+
+def test_map_over_a_pool_of_processes_whose_kernel_dies(tmp_path: Path) -> None:
+    """The workers end with their kernel, before the next one asks what became of their calls."""
+    setup = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+"""
+    cell = "%%resumable paid\npaid = task().map(pay, range(200), executor=pool)"
+    sweep(tmp_path, setup, cell, seed=5, items=200, kills=3)
 
 
 CLUSTER = """
