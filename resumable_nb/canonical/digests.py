@@ -20,6 +20,7 @@ from resumable_nb.canonical.objects import SMALL, object_expander
 from resumable_nb.canonical.origin import user_module
 from resumable_nb.canonical.tensors import tensor_expander
 from resumable_nb.canonical.writer import Canonical, Expander, Node
+from resumable_nb.errors import NoContent
 
 _EXACT: Final[dict[type, Expander]] = {
     **CONTAINERS,
@@ -62,7 +63,12 @@ def content(
     """As ``fingerprint``, with the code that was met. ``lenient``: what has no content counts by its type."""
     canon = Canonical(_expand, known=known, is_user=is_user, lenient=lenient)
     with _no_collector():
-        raw = blake3(canon.chunk(value))
+        try:
+            raw = blake3(canon.chunk(value))
+        except NoContent:
+            if not lenient:
+                raise
+            raw = blake3(repr(type(value)).encode())  # too tangled to be put in order
     digest = raw.hexdigest(length=_CODE_BYTES if canon.carries_code else _PLAIN_BYTES)
     return Content(digest, tuple(canon.definitions.values()), tuple(canon.types.values()))
 

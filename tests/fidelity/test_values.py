@@ -11,6 +11,12 @@ pytestmark = pytest.mark.kernel
 PD = "import pandas as pd, numpy as np\n"
 
 LIBRARIES: dict[str, Row] = {
+    "objects that are keys of each other's dicts": row(
+        "class Cell:\n    def __init__(self, k): self.k, self.near = k, {}\ncells = [Cell(k) for k in range(40)]\nfor x in cells:\n    for y in cells:\n        if x is not y and abs(x.k - y.k) < 4: x.near[y] = [1]",
+        "cells[0].near[cells[1]].append(2)",
+        "n = len(cells)",
+        check="assert n == 40 and cells[0].near[cells[1]] == [1, 2] and cells[1].near[cells[0]] == [1] and next(iter(cells[3].near)) is cells[0]",
+    ),
     "frame of all kinds": row(
         PD + "n = 5_000\ndf = pd.DataFrame({'f': np.arange(n) / 2, 'i': np.arange(n), 's': ['x', None] * (n // 2), 'o': [[k] for k in range(n)],\n"
         "'t': pd.date_range('2020', periods=n, freq='h', tz='Europe/Berlin'), 'c': pd.Categorical(['u', 'v'] * (n // 2)),\n"
