@@ -125,6 +125,8 @@ class Codec:
             raise
         except Exception as error:
             raise NotSaved(f"cannot be read back: {_text(error)}", path="") from error
+        finally:
+            decoder.memo.clear()  # it holds the decoder's own methods: a cycle that keeps every object alive
 
     def prove(self, encoded: Encoded) -> None:
         """Read what was just written, where that could fail. Raises ``NotSaved``."""
