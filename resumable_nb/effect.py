@@ -199,7 +199,7 @@ class Effect:
             raise fault from error
         except (KeyboardInterrupt, asyncio.CancelledError) as interrupt:
             self._record_all_the_same(failed, rows)
-            self.scope.failures.add(interrupt, failed.id)  # it comes in the place of the error
+            self._failed_with(interrupt, failed, seen=False)
             raise
         self.emit("call.failed")
         return self.failed(failed, outcome)
@@ -210,8 +210,14 @@ class Effect:
             self.journal.note(record, rows, durable=True)
 
     def failed(self, record: CallRecord, outcome: Raised) -> Outcome:
-        self.scope.failures.add(outcome.error, record.id)
+        self._failed_with(outcome.error, record)
         return outcome
+
+    def _failed_with(self, error: BaseException, record: CallRecord, *, seen: bool = True) -> None:
+        """Tell the step. It did not handle an error whose place an interrupt took, nor one that comes after its end."""
+        if self.scope.failures.add(error, record.id) or not seen:
+            with contextlib.suppress(ResumableError):
+                self.journal.finish(msgspec.structs.replace(record, escaped=True), durable=False)
 
     def _leave_in_doubt(self, record: CallRecord, outcome: Raised) -> Outcome:
         """Nobody knows: the intent stays open. Saying why is best effort."""

@@ -56,6 +56,7 @@ class Failures:
         self._own = own
         self._lock = threading.Lock()
         self._failed: set[str] = set()
+        self._over = False
         self._strands: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
         self._last: set[str] = set()
         """Calls that failed beside the body, and after which neither their thread or task nor the body went on."""
@@ -66,8 +67,11 @@ class Failures:
         with self._lock:
             self._last -= self._last if beside is None else self._strands.get(beside, set())
 
-    def add(self, error: BaseException, call: str) -> None:
-        """The call of that id raises ``error``, in the running thread or task."""
+    def add(self, error: BaseException, call: str) -> bool:
+        """The call of that id raises ``error``, in the running thread or task.
+
+        Returns whether the body has ended by an error already: nothing can have handled this one.
+        """
         # Not by its id(): an error that was handled is gone, and the next one may lie at its address.
         error.__dict__[RAISED_BY] = call
         beside = self._beside()
@@ -76,6 +80,7 @@ class Failures:
             if beside is not None:
                 self._last.add(call)
                 self._strands.setdefault(beside, set()).add(call)
+            return self._over
 
     def unhandled(self, error: BaseException) -> set[str]:
         """The calls whose errors have ended the body, which raised ``error``.
@@ -84,6 +89,7 @@ class Failures:
         tasks after which neither these nor the body itself asked for anything.
         """
         with self._lock:
+            self._over = True
             raised = {each.__dict__.get(RAISED_BY) for each in chain(error)}
             return {call for call in self._failed if call in raised or call in self._last}
 

@@ -164,6 +164,7 @@ class Database(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
         try:
             with contextlib.ExitStack() as stack:
                 self._begin(stack)
+                self._began = self._con.total_changes
                 yield
                 committing = True
         except BaseException:
@@ -172,6 +173,10 @@ class Database(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
                 self.disk.undo()
             raise
         self.disk.end(durable=durable)
+
+    def has_changed(self) -> bool:
+        """Whether the open transaction has changed any row."""
+        return bool(self._con.total_changes != self._began)
 
     def number(self) -> int:
         """Number the transaction that is open: which durable one it is. In the header, which costs next to nothing."""

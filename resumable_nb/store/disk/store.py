@@ -328,7 +328,7 @@ class DiskStore:
                 if database.get(IDENTITY, MISSING) is MISSING:
                     self._lost()
                 yield database
-                commits = database.number() if durable else None
+                commits = database.number() if durable and database.has_changed() else None
             if commits is not None:
                 counter.note(self._path, commits)
 

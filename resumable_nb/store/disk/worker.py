@@ -144,14 +144,21 @@ def _serve(queue: SimpleQueue[_Job[Any] | _Share[Any, Any] | None]) -> None:
                 while isinstance(following := queue.get_nowait(), _Share):
                     shares.append(following)
                     following = _NOTHING
-            for share, outcome in zip(shares, job.together([each.part for each in shares]), strict=True):
-                share.settle(outcome)
-            # What was done must not be kept alive by a thread that waits.
-            del shares, share, outcome
+            _settle(shares, job.together)
+            del shares  # what was done must not be kept alive by a thread that waits
         else:
             job()
         del job
         job = queue.get() if following is _NOTHING else following
+
+
+def _settle(shares: list[_Share[Any, Any]], together: Together[Any, Any]) -> None:
+    try:
+        outcomes = together([each.part for each in shares])
+    except BaseException as error:  # nobody may wait for ever
+        outcomes = [(None, error)] * len(shares)
+    for share, outcome in zip(shares, outcomes, strict=True):
+        share.settle(outcome)
 
 
 _NOTHING: Final = object()
