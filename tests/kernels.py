@@ -99,8 +99,11 @@ class Kernel:
         os.kill(self.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        """Returns when the process is gone: it holds its task that long."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.pid)
+            process.kill()
+            process.wait(timeout=60)
         self.close()
 
     def close(self) -> None:
