@@ -294,7 +294,9 @@ def _labels() -> Values:
 
 
 def _set_labels(put: Values, _gone: Iterable[str]) -> None:
-    sys.modules["xarray"].set_options(**put)
+    """Only what differs: an option that goes out of use warns when it is set."""
+    now = _labels()
+    sys.modules["xarray"].set_options(**{key: value for key, value in put.items() if now.get(key) != value})
 
 
 def _tensors() -> Values:

@@ -346,7 +346,6 @@ class Runner:
         assert execution.before is not None
         assert execution.mark is not None
         capture = self._snapshots.capture(space, execution.before, keep=options.keep, drop=options.drop, result=result)
-        self._made(space, {*capture.saved, *capture.unsaved}, execution.scope.key)
         memory, rows = self._memory.commit(execution.mark, spec.id)
         rows |= capture.rows
         output_blob = ""
@@ -355,6 +354,7 @@ class Runner:
             rows |= more
         key = self._configured.key_at_start(execution.scope.key, execution.record, outputs, spec.body)
         key = assigned.found_in(key, capture.perhaps, self._lookup(space))
+        self._made(space, {*capture.saved, *capture.unsaved}, key)  # by the very key that a skip will know
         old = execution.record.settings
         settings, not_kept, more = self._configured.commit(spec.id, old, spec.body, space.variables)
         rows |= more
