@@ -211,6 +211,7 @@ def test_dynamic_code_may_touch_every_name(text: str) -> None:
         "def f(): return locals()",
         "x.eval()",
         "x.query('a' 'b')",
+        "x.query([4, 5])",
         "x.execute(q)",
         "x.query(texts=q)",
         "x.query",

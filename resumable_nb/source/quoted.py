@@ -14,6 +14,9 @@ _OFTEN_NOT: Final = frozenset({"execute"})
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _PARAMETERS: Final = frozenset({"expr", "source"})
 """What the text is called where it is given by name."""
+_NO_TEXT: Final = (
+    ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Lambda,
+)  # fmt: skip
 _CALLS: Final = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 _COMPOSED: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING", "BINARY_OP"})
 
@@ -26,6 +29,8 @@ def in_call(node: ast.Call) -> Words:
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in METHODS:
         return frozenset()
     given = [*node.args[:1], *(each.value for each in node.keywords if each.arg in _PARAMETERS or each.arg is None)]
+    if all(isinstance(each, _NO_TEXT) for each in given):  # a point that a tree of points is asked about
+        return frozenset()
     parts = [part for argument in given for part in ast.walk(argument) if isinstance(part, ast.expr)]
     if not all(isinstance(part, ast.Constant | ast.BinOp | ast.JoinedStr) for part in parts):
         return frozenset() if node.func.attr in _OFTEN_NOT else None
