@@ -168,9 +168,10 @@ async def test_each_call_in_tasks_claims_before_it_waits(bench: Bench, effect: E
 
     with scope.entered(StepScope("s")):
         first = await asyncio.gather(*(draw() for _ in range(5)))
+    assert sorted(first) == [1, 2, 3, 4, 5]  # which function begins first is the commits' affair
     bench.restart()
     with scope.entered(StepScope("s")):
-        assert await asyncio.gather(*(draw() for _ in range(5))) == first == [1, 2, 3, 4, 5]
+        assert await asyncio.gather(*(draw() for _ in range(5))) == first
 
 
 async def test_cancelled_call_is_in_doubt(bench: Bench, effect: Effect) -> None:
