@@ -69,7 +69,7 @@ def run(shell: Any, cell_id: str, text: str) -> None:
 def test_vs_codes_cell_addresses_tell_cells_apart(
     silent: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = [f"vscode-notebook-cell:/c%3A/work/book.ipynb#W{n}sZmlsZQ%3D%3D" for n in range(2)]
+    cells = [f"vscode-notebook-cell:/c%3A/books/book.ipynb#W{n}sZmlsZQ%3D%3D" for n in range(2)]
     with shells.shell() as shell:
         shell.user_ns["__vsc_ipynb_file__"] = str(silent / "book.ipynb")
         try:
