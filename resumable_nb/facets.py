@@ -286,7 +286,7 @@ def _default_models() -> Values:
 
 
 def _set_models(put: Values, _gone: Iterable[str]) -> None:
-    sys.modules["sklearn"].set_config(**put)
+    sys.modules["sklearn"].set_config(**_differing(put, _models()))
 
 
 def _labels() -> Values:
@@ -294,9 +294,12 @@ def _labels() -> Values:
 
 
 def _set_labels(put: Values, _gone: Iterable[str]) -> None:
-    """Only what differs: an option that goes out of use warns when it is set."""
-    now = _labels()
-    sys.modules["xarray"].set_options(**{key: value for key, value in put.items() if now.get(key) != value})
+    sys.modules["xarray"].set_options(**_differing(put, _labels()))
+
+
+def _differing(put: Values, now: Values) -> Values:
+    """What is to be set: an option that goes out of use warns when it is, and one that is gone is an error."""
+    return {key: value for key, value in put.items() if key in now and now[key] != value}
 
 
 def _tensors() -> Values:
