@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from resumable_nb import scope, tools
+from tests.bench import Bench, Effect
 from tests.kernels import Kernels, forking
 
 # A background job of a shell starts with SIGINT ignored, and so would the kernels that tests interrupt.
@@ -34,3 +36,16 @@ def kernels(kernel_address: str, key_file: Path, tmp_path: Path) -> Iterator[Ker
     made = Kernels(kernel_address, tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    tools.use(bench.desk)
+    yield bench
+    scope.reset()
+
+
+@pytest.fixture
+def effect() -> Effect:
+    return Effect()

@@ -14,21 +14,13 @@ from typing import Any
 import pytest
 from distributed import Client, LocalCluster
 
-from resumable_nb import cluster, scope, tools
+from resumable_nb import cluster, tools
 from resumable_nb.errors import InDoubt, UsageError, WorkerLost
 from resumable_nb.fanout import FanOut, fan_out
 from resumable_nb.tools import tool
 from tests.bench import Bench
 
 pytestmark = pytest.mark.sweep
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    tools.use(bench.desk)
-    yield bench
-    scope.reset()
 
 
 @pytest.fixture(scope="module")

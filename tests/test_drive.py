@@ -7,13 +7,13 @@ import itertools
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from resumable_nb import scope, tools
+from resumable_nb import scope
 from resumable_nb.calls import _flights
 from resumable_nb.errors import InDoubt, UsageError
 from resumable_nb.scope import StepScope
@@ -21,19 +21,6 @@ from resumable_nb.tools import Happened, NotHappened, resolve_call, tool
 from tests.bench import Bench, Effect
 
 pytestmark = pytest.mark.filterwarnings("ignore::resumable_nb.tools.CollapseWarning")
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    tools.use(bench.desk)
-    yield bench
-    scope.reset()
-
-
-@pytest.fixture
-def effect() -> Effect:
-    return Effect()
 
 
 class Gate:

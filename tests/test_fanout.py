@@ -16,24 +16,11 @@ from typing import Any
 
 import pytest
 
-from resumable_nb import scope, tools
+from resumable_nb import scope
 from resumable_nb.errors import BadArgument, InDoubt, LeaseLost, Stopped, UsageError, ValueUnavailable, WorkerLost
 from resumable_nb.fanout import FanOut, fan_out, fan_out_async
 from resumable_nb.tools import NotHappened, tool
 from tests.bench import Bench, Effect
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    tools.use(bench.desk)
-    yield bench
-    scope.reset()
-
-
-@pytest.fixture
-def effect() -> Effect:
-    return Effect()
 
 
 def fan(bench: Bench, call: Any, items: Any, **options: Any) -> FanOut:

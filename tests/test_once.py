@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from resumable_nb import scope, tools
+from resumable_nb import scope
 from resumable_nb.errors import UsageError
 from resumable_nb.once import once
 from tests.bench import Bench
 from tests.kernels import Died, Kernels
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    tools.use(bench.desk)
-    yield bench
-    scope.reset()
 
 
 def test_a_value_is_decided_once(bench: Bench) -> None:

@@ -7,24 +7,15 @@ import functools
 import inspect
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from resumable_nb import scope, tools
 from resumable_nb.errors import BadArgument
 from resumable_nb.tools import tool
 from tests.bench import Bench
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    tools.use(bench.desk)
-    yield bench
-    scope.reset()
 
 
 class Client:

@@ -21,19 +21,6 @@ from resumable_nb.tools import CollapseWarning, Happened, NotHappened, resolve_c
 from tests.bench import Bench, Effect
 
 
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    tools.use(bench.desk)
-    yield bench
-    scope.reset()
-
-
-@pytest.fixture
-def effect() -> Effect:
-    return Effect()
-
-
 class Boom(Exception):
     """An error of the user's."""
 

@@ -39,9 +39,7 @@ def _pandas(pd: Any, kind: type) -> Expander | None:
     if issubclass(kind, pd.MultiIndex):
         return _multi_index
     if issubclass(kind, pd.RangeIndex):
-        return lambda value, _canon: Node(
-            b"Di" + _name(value), [range(value.start, value.stop, value.step), value.name]
-        )
+        return _range_index
     if issubclass(kind, pd.Index):
         return _index
     if issubclass(kind, pd.api.extensions.ExtensionArray):

@@ -10,7 +10,6 @@ from resumable_nb.model import MISSING, CallRecord, Missing, Owner, StepRecord
 from resumable_nb.panel.book import Book, Loop
 
 Word = Literal["running", "paused", "stopping", "done", "restored", "failed", "in doubt", "cut off"]
-StepWord = Word
 SHAPES: Final[dict[str, str]] = {
     "running": "▶", "paused": "‖", "stopping": "◼", "done": "✓", "restored": "↺", "failed": "✗", "in doubt": "?",
     "cut off": "⚡", "pausing": "‖",
