@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from resumable_nb import doubt, mutation, result
+from resumable_nb.call_records import NEW, call_row
 from resumable_nb.claim import Claim
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
 from resumable_nb.drive import Action, Course, Invoke, Key, Outcome, Pause, Raised, Returned, Write, inside_a_tool
 from resumable_nb.errors import ResumableError
-from resumable_nb.journal import NEW, call_row
 from resumable_nb.model import MISSING, Attempt, CallRecord, Missing, place
 from resumable_nb.preview import preview
 from resumable_nb.retry import Verdict, judge

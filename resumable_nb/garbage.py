@@ -10,9 +10,9 @@ import msgspec
 
 from resumable_nb.errors import Corrupt
 from resumable_nb.events import Bus
-from resumable_nb.journal import Fence
 from resumable_nb.model import MISSING, Extent
 from resumable_nb.pack import ROW as CHUNK
+from resumable_nb.records import Fence
 from resumable_nb.store.base import Store
 
 BLOB: Final = "blob/"

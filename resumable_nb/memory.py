@@ -15,9 +15,10 @@ from resumable_nb import scope
 from resumable_nb.drive import inside_a_tool
 from resumable_nb.errors import UsageError
 from resumable_nb.frame import user_level
-from resumable_nb.journal import Fence, Journal
+from resumable_nb.journal import Journal
 from resumable_nb.message import Message, frozen, text_of
 from resumable_nb.model import MISSING, Missing, StepRecord, digest
+from resumable_nb.records import Fence
 from resumable_nb.store.base import Store
 
 HEAD: Final = "memory/head"

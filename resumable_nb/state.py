@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from resumable_nb import codec
+from resumable_nb.call_records import call_row, ident_row
 from resumable_nb.errors import ResumableError, UsageError
-from resumable_nb.journal import Journal, call_row, ident_row
+from resumable_nb.journal import Journal
 from resumable_nb.memory import Memory
 from resumable_nb.model import MISSING, SCHEMA, CallRecord, StepRecord, TaskRecord
 from resumable_nb.preview import HIDDEN, preview, secrets_in

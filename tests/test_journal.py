@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from resumable_nb.call_records import NEW, call_row
 from resumable_nb.errors import Corrupt, LeaseLost, NewerSchema, UsageError
 from resumable_nb.events import Bus
-from resumable_nb.journal import NEW, Journal, call_row
+from resumable_nb.journal import Journal
 from resumable_nb.model import MISSING, SCHEMA, CallRecord, Position, StepKey, StepRecord
 from resumable_nb.store.memory import MemoryStore
 from tests.bench import Bench, Fence
