@@ -462,3 +462,11 @@ def test_two_cells_under_one_name_are_told(kernels: Kernels) -> None:
     kernel("get_ipython().run_cell('%%resumable same\\nx = 1', cell_id='one')")
     shown = kernel("get_ipython().run_cell('%%resumable same\\nx = 2', cell_id='two')")
     assert any("another cell is called so too" in message for message in shown.messages)
+
+
+def test_a_traceback_shows_the_head_as_it_was_written(kernels: Kernels) -> None:
+    kernel = kernels()
+    for head in ("%%resumable fetch --quiet", "%%resumable 'two words'"):
+        shown = kernel.attempt(f"{head}\n1 / 0")
+        assert f"1 # {head}\n" in shown.text
+        assert "run_line_magic" not in shown.text

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import linecache
 import shlex
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from resumable_nb import block, plan, scope, session
@@ -141,6 +143,7 @@ class Hooks:
         cell = self.cell
         if cell is None or cell.body is None:
             raise UsageError("%%resumable has to be the first line of a cell")
+        _show_head(line, self.shell.user_ns)
         name, options = cell_options(line)
         bring_back_results(cell.body, self._results)
         current = session.current()
@@ -284,6 +287,20 @@ class Hooks:
 
     def say(self, text: str) -> None:
         say(self.shell, text)
+
+
+def _show_head(line: str, namespace: dict[str, Any]) -> None:
+    """Let tracebacks show the cell's first line as the user wrote it, and as a comment, since it is no Python."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals is not namespace:
+        frame = frame.f_back
+    entry = linecache.cache.get(frame.f_code.co_filename) if frame is not None else None
+    if entry is None or len(entry) == 1:
+        return
+    lines = entry[2]
+    at = next((i for i, text in enumerate(lines) if rewrite.ENTER in text), None)
+    if at is not None:
+        lines[at] = f"# %%resumable {line}".rstrip() + "\n"
 
 
 def _outer_cells() -> int:
