@@ -197,7 +197,9 @@ class _Call:
 
     def replay(self, record: CallRecord) -> Outcome:
         """The recorded result, decoded anew."""
-        if not (self.tool.each_call or self.tool.shared) and record.id in self.scope.made:
+        # Who has settled a call asks for it again.
+        once = not (self.tool.each_call or self.tool.shared or record.resolved)
+        if once and record.id in self.scope.made:
             self._collapse()
         else:
             self.effect.emit("call.replayed")

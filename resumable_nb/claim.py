@@ -69,9 +69,17 @@ class Claim:
         )
 
     def kept(self) -> bytes:
-        """The arguments that the tool's ``compensate=`` will need. Raises ``BadArgument`` where one cannot be saved."""
+        """The arguments for whoever undoes the call, or asks what became of it; empty where nobody needs them.
+
+        Raises ``BadArgument`` where one that ``compensate=`` needs cannot be saved.
+        """
         tool = self._tool
-        assert tool.compensate is not None
+        if tool.compensate is None:
+            if tool.reconcile is None or tool.repeatable:
+                return b""
+            return undo.keep_all(
+                tool.signature.parameters, self.bound.arguments, secret=tool.is_secret, secrets=self.secrets
+            )
         return undo.keep(
             tool.name,
             tool.signature.parameters,

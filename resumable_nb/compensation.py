@@ -23,7 +23,7 @@ from resumable_nb.events import Bus
 from resumable_nb.journal import Journal
 from resumable_nb.model import CallRecord, Missing, StepRecord, TaskRecord
 from resumable_nb.scope import StepScope
-from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool, undoable
+from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool, asked_later
 
 
 class Compensation:
@@ -94,9 +94,10 @@ class Compensation:
                 raise UsageError(f"call {call.id} of {call.tool} is {call.status}, not in doubt: nothing was changed")
             if not call.undo:
                 raise UsageError(
-                    f"the arguments of {spelled(call)} were not kept: its reconcile= is asked when its cell runs again"
+                    f"the arguments of {spelled(call)} were not kept (a secret never is, nor what cannot be saved or "
+                    "is large): its reconcile=, if it has one, is asked when its cell runs again"
                 )
-            return self._settled(self._tool(call), call, codec.loads_value(self._journal.blob(call.undo)))
+            return self._settled(self._tool_to_ask(call), call, codec.loads_value(self._journal.blob(call.undo)))
 
     def _undo_all(self, step: str) -> tuple[str, ...]:
         undone = tuple(call.id for call in self._todo(step) if self._undo(call))
@@ -127,7 +128,7 @@ class Compensation:
         """Whether there was something to undo."""
         if in_flight(call):
             raise UsageError(f"{spelled(call)} is executing now: wait for its end, then `%resumable compensate`")
-        tool = self._tool(call)
+        tool = self._tool_to_undo(call)
         arguments: dict[str, Any] = codec.loads_value(self._journal.blob(call.undo))
         if call.status == "intent":
             call = self._settled(tool, call, arguments)
@@ -147,10 +148,25 @@ class Compensation:
             raise outcome.error
         return True
 
-    def _tool(self, call: CallRecord) -> Tool:
-        if undoable(call.tool) is None:
+    def _tool_to_ask(self, call: CallRecord) -> Tool:
+        tool = self._tool(call, lambda tool: tool.reconcile is not None)
+        if tool is None:
+            raise UsageError(
+                f"no tool {call.tool!r} with reconcile= is defined in this kernel: run the code that defines it, and "
+                "ask again"
+            )
+        return tool
+
+    def _tool(self, call: CallRecord, fits: Callable[[Tool], bool]) -> Tool | None:
+        tool = asked_later(call.tool)
+        if tool is None or not fits(tool):
             self._load()
-        if (tool := undoable(call.tool)) is not None:
+            tool = asked_later(call.tool)
+        return tool if tool is not None and fits(tool) else None
+
+    def _tool_to_undo(self, call: CallRecord) -> Tool:
+        tool = self._tool(call, lambda tool: tool.compensate is not None)
+        if tool is not None:
             return tool
         raise UsageError(
             f"{spelled(call)} is to be undone by {call.compensate}, and no tool {call.tool!r} with compensate= is "
@@ -166,7 +182,7 @@ class Compensation:
         if ask is None:
             raise doubt.in_doubt(self._journal, call)
         wanted = {name: each for name, each in tool.signature.parameters.items() if name != IDEMPOTENCY_KEY}
-        lost = sorted(wanted.keys() - arguments.keys())
+        lost = sorted((wanted.keys() - arguments.keys()) | set(filter(tool.is_secret, call.arguments)))
         if lost:
             raise doubt.in_doubt(self._journal, call, f"reconcile= needs {', '.join(lost)}, which was not kept")
         bound = inspect.BoundArguments(tool.signature, {name: arguments[name] for name in wanted})

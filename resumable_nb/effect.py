@@ -169,9 +169,9 @@ class Effect:
 
     @functools.cached_property
     def _undo(self) -> tuple[str, dict[str, bytes]]:
-        """The blob for whoever undoes the call, as digest and row: the arguments as they are before it is made."""
-        none = self.tool.compensate is None or self.scope.undoing  # an undo is not undone
-        return ("", {}) if none else self.journal.blob_row(self.claim.kept())
+        """The arguments as they are before the call, for whoever undoes it or asks: their blob, as digest and row."""
+        kept = b"" if self.scope.undoing else self.claim.kept()  # an undo is not undone
+        return self.journal.blob_row(kept) if kept else ("", {})
 
     def _attempted(self, record: CallRecord, error: str = "") -> CallRecord:
         """The record with the end of its last attempt."""

@@ -237,7 +237,7 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     inside: str = ""
     """Place of the tool call that made it: who replays that one does not ask for this one."""
     undo: str = ""
-    """Blob with the arguments that it will be given."""
+    """Blob with the arguments: what the undo will be given, or, while the call is open, ``reconcile=``."""
     undoes: str = ""
     """Row of the call that this one undoes."""
     compensated: str = ""

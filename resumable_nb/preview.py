@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickletools
 import re
 import reprlib
 from collections.abc import Collection, Mapping
@@ -107,6 +108,26 @@ def secrets_in(value: object, *, secret: bool = False) -> frozenset[str]:
             own = getattr(each, "__dict__", None) or {}
             todo.extend((inner, True) for name, inner in own.items() if hide or is_secret(name))
     return frozenset(spelled for text in found if len(text) >= SHORTEST for spelled in _spellings(text))
+
+
+def gives_away(pickled: bytes, secrets: Collection[str] = ()) -> bool:
+    """Whether a pickle, or one inside it, holds a known secret, or anything under a name that secrets have.
+
+    That is on the safe side: it finds parameters of pickled functions, too.
+    """
+    if any(secret.encode() in pickled for secret in (*secrets, *list(_KNOWN))):
+        return True
+    for _, text, _ in pickletools.genops(pickled):
+        if isinstance(text, str):
+            if (len(text) <= LIMIT and is_secret(text)) or _spoken(text[:SCANNED]):
+                return True
+        elif isinstance(text, bytes) and text.startswith(b"\x80"):
+            try:
+                if gives_away(text):
+                    return True
+            except ValueError:  # no pickle after all
+                continue
+    return False
 
 
 def _spoken(text: str) -> set[str]:

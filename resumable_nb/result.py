@@ -29,7 +29,14 @@ def with_value(
     except Exception as error:
         why = one_line(error, secrets)
     done = msgspec.structs.replace(
-        record, status="done", result=name, unavailable=why, preview=preview(value, secrets), error="", doubt=""
+        record,
+        status="done",
+        result=name,
+        unavailable=why,
+        preview=preview(value, secrets),
+        error="",
+        doubt="",
+        undo=record.undo if record.compensate else "",  # there is nothing to ask any more
     )
     return done, rows
 

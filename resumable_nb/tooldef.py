@@ -108,6 +108,11 @@ class Tool:
         return "key()" if self.key is not None else ",".join(sorted(names))
 
     @property
+    def is_asked_later(self) -> bool:
+        """Whether something of it is called when nothing of the call is left but its record."""
+        return self.compensate is not None or self.reconcile is not None
+
+    @property
     def compensation(self) -> str:
         """The name under which the undoing function is recorded."""
         if self.compensate is None:
@@ -179,8 +184,9 @@ class Tool:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if self.compensate is not None:
-            _UNDOABLE.setdefault(self.name, self)  # it came back with its cell's variables, and was not defined again
+        if self.is_asked_later:
+            # It came back with its cell's variables, and was not defined again.
+            _ASKED_LATER.setdefault(self.name, self)
 
 
 def check_options(options: Mapping[str, Any], whose: str = "@tool") -> None:
@@ -193,13 +199,13 @@ def check_options(options: Mapping[str, Any], whose: str = "@tool") -> None:
             raise UsageError(f"{whose} has no option {option!r}; {hint}")
 
 
-_UNDOABLE: Final[dict[str, Tool]] = {}
-"""The tools with ``compensate=`` of this process as they were defined last, by name."""
+_ASKED_LATER: Final[dict[str, Tool]] = {}
+"""The tools with ``compensate=`` or ``reconcile=`` of this process as they were defined last, by name."""
 
 
-def undoable(name: str) -> Tool | None:
-    """The tool of that name, if this process has one with ``compensate=``."""
-    return _UNDOABLE.get(name)
+def asked_later(name: str) -> Tool | None:
+    """The tool of that name, if this process has one that can say or undo what an earlier call did."""
+    return _ASKED_LATER.get(name)
 
 
 _DEFINED: Final[defaultdict[str, weakref.WeakSet[types.FunctionType]]] = defaultdict(weakref.WeakSet)
@@ -277,9 +283,10 @@ def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
         raise UsageError(f"tool {name!r} is not async, so its reconcile= cannot be")
     if made.compensate is not None:
         undo.check(name, made.signature.parameters, made.is_secret, made.compensate)
-        _UNDOABLE[name] = made
+    if made.is_asked_later:
+        _ASKED_LATER[name] = made
     else:
-        _UNDOABLE.pop(name, None)
+        _ASKED_LATER.pop(name, None)
     return made
 
 

@@ -1,7 +1,8 @@
-"""What the function behind ``compensate=`` is given: checked when the tool is defined, kept when it is called.
+"""What the function behind ``compensate=`` is given: checked when the tool is defined, kept when it is called; and what
+is kept for ``reconcile=``, so that it can be asked when nothing of the call is left but its record.
 
-It gets, by name, those of the call's arguments that it takes; ``result``, the recorded result, if it takes that; and an
-``idempotency_key`` of its own, if it takes that. Secrets are never stored, so it cannot have them.
+The undo gets, by name, those of the call's arguments that it takes; ``result``, the recorded result, if it takes that;
+and an ``idempotency_key`` of its own, if it takes that. Secrets are never stored, so it cannot have them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from typing import Any, Final
 
 from resumable_nb import codec
 from resumable_nb.errors import BadArgument, ResumableError, UsageError
+from resumable_nb.preview import gives_away
 
 RESULT: Final = "result"
+
+KEPT_BYTES: Final = 256 * 1024
+"""The most that a call writes for ``reconcile=``."""
 
 Parameters = Mapping[str, inspect.Parameter]
 _ANY: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -80,6 +85,23 @@ def keep(
         if not why:
             kept[name] = value
     return codec.dumps_value(kept)
+
+
+def keep_all(
+    parameters: Parameters, arguments: Mapping[str, Any], *, secret: Callable[[str], bool], secrets: Collection[str]
+) -> bytes:
+    """The arguments as bytes, for ``reconcile=``; empty where one of them is a secret, cannot be saved, or is large."""
+    names = set(arguments)
+    for name, value in arguments.items():
+        if parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            names |= value.keys()
+    if any(map(secret, names)):
+        return b""
+    try:
+        data = codec.dumps_value(dict(arguments))
+    except ResumableError:
+        return b""
+    return b"" if len(data) > KEPT_BYTES or gives_away(data, secrets) else data
 
 
 def _unsavable(value: Any, secrets: Collection[str]) -> str:

@@ -510,7 +510,7 @@ def test_parameters_of_an_undo_are_checked_when_the_tool_is_defined(undo: Any, s
 def test_a_tool_that_is_not_defined_in_this_kernel_is_named(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     charge = shop(kernel)
     kernel.step("buy", lambda: charge("a"))
-    monkeypatch.setattr("resumable_nb.tooldef._UNDOABLE", {})
+    monkeypatch.setattr("resumable_nb.tooldef._ASKED_LATER", {})
     kernel.again()
     with pytest.raises(
         UsageError, match=r"charge\(order='a', amount=3\) is to be undone by refund, and no tool 'charge'"
@@ -568,3 +568,128 @@ def test_a_call_that_is_still_at_work_is_not_judged(kernel: Kernel, ask: str) ->
     assert kernel.calls() == [("charge", "done")]
     kernel.task.compensate()
     assert (kernel.done, undone) == ([("charge", "o1")], ["o1"])
+
+
+# --- asked without its cell
+
+
+def gone(kernel: Kernel, answer: object, **options: Any) -> Callable[..., Any]:
+    """A tool whose calls are cut off, and a function that defines it as the next kernel does."""
+    asked = kernel.done
+
+    def lookup(*args: Any, **more: Any) -> object:
+        asked.append((args, more))
+        return answer
+
+    @tool(reconcile=lookup, **options)
+    def charge(order: Any, amount: int = 3, **more: Any) -> int:
+        raise ConnectionError
+
+    return charge
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "later"),
+    [(Happened({"id": 7}), "done", {"id": 7}), (NotHappened(), "failed", ConnectionError)],
+)
+def test_a_tool_is_asked_without_its_cell(kernel: Kernel, answer: object, status: str, later: Any) -> None:
+    charge = gone(kernel, answer)
+    lost(kernel, lambda: charge(["a", None], note="n"))
+    (call,) = kernel.session.journal.calls()
+    kernel.again()
+    settled = kernel.task.ask(call.id[:8])
+    assert (settled.status, settled.resolved) == (status, "reconcile")
+    assert kernel.done == [((["a", None], 3), {"note": "n"})]
+    with pytest.raises(UsageError, match=f"is {status}, not in doubt"):
+        kernel.task.ask(call.id)
+    if later is ConnectionError:
+        lost(kernel, lambda: charge(["a", None], note="n"))
+    else:
+        assert kernel.step("buy", lambda: charge(["a", None], note="n")) == later
+    assert len(kernel.done) == 1
+
+
+async def test_an_async_tool_is_asked_without_its_cell(kernel: Kernel) -> None:
+    async def lookup(order: str) -> Happened:
+        return Happened(order.upper())
+
+    @tool(reconcile=lookup)
+    async def charge(order: str) -> str:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await charge("a")
+    (call,) = kernel.session.journal.calls()
+    kernel.task.ask(call.id)
+    assert await charge("a") == "A"
+
+
+def test_who_does_not_know_leaves_the_doubt(kernel: Kernel) -> None:
+    charge = gone(kernel, None)
+    lost(kernel, lambda: charge("a"))
+    (call,) = kernel.session.journal.calls()
+    with pytest.raises(InDoubt):
+        kernel.task.ask(call.id)
+    assert [each.status for each in kernel.session.journal.calls()] == ["intent"]
+
+
+def test_a_tool_that_is_to_be_asked_has_to_be_defined(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    charge = gone(kernel, NotHappened())
+    lost(kernel, lambda: charge("a"))
+    (call,) = kernel.session.journal.calls()
+    monkeypatch.setattr("resumable_nb.tooldef._ASKED_LATER", {})
+    with pytest.raises(UsageError, match="no tool 'charge' with reconcile= is defined in this kernel"):
+        kernel.task.ask(call.id)
+    gone(kernel, NotHappened())
+    assert kernel.task.ask(call.id).status == "failed"
+
+
+class Http:
+    """Holds a secret two objects deep, under a name that says so."""
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        self.headers = headers
+
+
+class Account:
+    def __init__(self, headers: dict[str, str]) -> None:
+        self.http = Http(headers)
+
+
+@pytest.mark.parametrize(
+    ("order", "more"),
+    [
+        ("a", {"token": "hunter22"}),
+        ({"Authorization": "hunter22"}, {}),
+        (Account({"Authorization": "hunter22"}), {}),
+        ("https://me:hunter22@shop/a", {}),
+        ("x" * 300_000, {}),
+    ],
+    ids=["named", "header", "in an object", "in a URL", "large"],
+)
+def test_secrets_and_large_arguments_are_not_kept_for_asking(kernel: Kernel, order: Any, more: dict[str, str]) -> None:
+    charge = gone(kernel, NotHappened())
+    lost(kernel, lambda: charge(order, **more))
+    (call,) = kernel.session.journal.calls()
+    with pytest.raises(UsageError, match=r"the arguments of charge\(.*\) were not kept") as caught:
+        kernel.task.ask(call.id)
+    assert "\n" not in str(caught.value)
+    stored = b"".join(value for _, value in kernel.store.scan(""))
+    assert b"hunter22" not in stored
+    assert b"x" * 1000 not in stored
+
+
+def test_what_a_reconcile_needs_and_an_undo_does_not_may_be_a_secret(kernel: Kernel) -> None:
+    charge = gone(kernel, NotHappened(), compensate=lambda order: None)
+    lost(kernel, lambda: charge("a", token="hunter22"))
+    (call,) = kernel.session.journal.calls()
+    with pytest.raises(InDoubt, match="reconcile= needs token, which was not kept"):
+        kernel.task.ask(call.id)
+    assert kernel.done == []
+
+
+def test_kept_arguments_are_garbage_when_the_call_is_settled(kernel: Kernel) -> None:
+    charge = tool(lambda order: order, name="charge", reconcile=lambda order: None)
+    charge("a")
+    (call,) = kernel.session.journal.calls()
+    assert call.undo == ""

@@ -81,6 +81,14 @@ def test_resolve(kernels: Kernels) -> None:
     kernel(cells[1])
     assert kernel("receipt").value == "{'id': [1, 2], 'who': \"it's happened\"}"
     assert counted(kernel.folder, "paid") == 1
+    kernel(
+        "from resumable_nb import Happened\n@tool(reconcile=lambda n: Happened(n + 1))\ndef look(n): raise TimeoutError"
+    )
+    kernel.attempt("%%resumable b\nfound = look(1)")
+    call = kernel("task().history().index[-1]").value.strip("'")
+    assert kernel.attempt(f"%resumable resolve {call} ask 5").error == "UsageError"
+    assert kernel(f"%resumable resolve {call} ask").stdout == f"look {call}: its reconcile= says that it happened\n"
+    assert kernel("%%resumable b\nfound = look(1)", "found").value == "2"
 
 
 def test_task(kernels: Kernels, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ COMMANDS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {
     "restore": [*_STEP, (("--version",), {"type": int})],
     "resolve": [
         (("call",), {}),
-        (("outcome",), {"choices": ["happened", "not-happened"]}),
+        (("outcome",), {"choices": ["happened", "not-happened", "ask"]}),
         (("value",), {"nargs": "*", "default": ()}),
     ],
     "compensate": [(("step",), {"nargs": "?"})],
@@ -42,8 +42,8 @@ def resumable(line: str) -> Any:
     """Look at the task and steer it: ``%resumable`` alone is the panel, and a summary where there are no widgets.
 
     task NAME [--store FOLDER] | panel | status | history | steps | runs | why STEP | rerun STEP |
-    restore STEP [--version N] | resolve CALL happened|not-happened [[--value] JSON] | compensate [STEP] | pause |
-    resume | stop | complete | forget --yes
+    restore STEP [--version N] | resolve CALL happened|not-happened|ask [[--value] JSON] | compensate [STEP] |
+    pause | resume | stop | complete | forget --yes
     """
     # JSON is not split into words: it has quotes of its own.
     settling = re.match(r"\s*(resolve\s+\S+\s+\S+)\s*(.*)", line, re.DOTALL)
@@ -104,8 +104,13 @@ def _resolve(task: Task, call: str, outcome: str, text: str) -> None:
     text = re.sub(r"^--value(?:=|\s+|$)", "", text)
     if text[:1] == text[-1:] == "'":
         text = text[1:-1]
-    if outcome == "not-happened" and text:
-        raise UsageError(f"%resumable resolve {call} not-happened: takes no value")
+    if outcome != "happened" and text:
+        raise UsageError(f"%resumable resolve {call} {outcome}: takes no value")
+    if outcome == "ask":
+        record = task.ask(call)
+        became = "happened" if record.status == "done" else "did not happen, and may be called again"
+        print(f"{record.tool} {record.id}: its reconcile= says that it {became}")
+        return
     try:
         value = json.loads(text) if text else None
     except json.JSONDecodeError as error:
