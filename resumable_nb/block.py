@@ -14,8 +14,9 @@ from typing import Any, Literal, Protocol, Self, get_args
 from resumable_nb import frame as frames
 from resumable_nb import scope
 from resumable_nb.errors import UsageError
+from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.model import MISSING, Missing, OnError, StepOptions, step_path
-from resumable_nb.runner import Execution, Runner, StepSpec
+from resumable_nb.runner import Runner
 from resumable_nb.snapshot import Namespace
 from resumable_nb.source import Body, analyse
 

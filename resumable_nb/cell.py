@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from resumable_nb.errors import ResumableError
-from resumable_nb.runner import Execution
+from resumable_nb.execution import Execution
 
 _cell: list[Execution] = []
 _problem: list[ResumableError] = []

@@ -4,73 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from resumable_nb import assigned, divergence, output, plan, scope
-from resumable_nb.configured import PART, Configured
+from resumable_nb import divergence, output, plan, scope
+from resumable_nb.configured import Configured
 from resumable_nb.control import Control
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask
 from resumable_nb.events import Bus
-from resumable_nb.fingerprint import Known, Lookup, describe, step_key
+from resumable_nb.execution import Execution, StepSpec, missing_files
+from resumable_nb.fingerprint import Lookup
 from resumable_nb.held import Held
 from resumable_nb.journal import Journal
+from resumable_nb.keys import Keys
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Mark, Memory
-from resumable_nb.model import MISSING, Change, Missing, StepKey, StepKind, StepOptions, StepRecord
+from resumable_nb.model import MISSING, Change, Missing, StepKey, StepRecord
 from resumable_nb.preview import scrub
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.replay import Replays
 from resumable_nb.scope import Entry, StepScope
-from resumable_nb.snapshot import Before, Namespace, Restored, Snapshots
-from resumable_nb.source import Body
+from resumable_nb.snapshot import Namespace, Snapshots
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class StepSpec:
-    """A step as the user wrote it, before anything is decided."""
-
-    id: str
-    name: str
-    kind: StepKind
-    body: Body
-    text: str
-    options: StepOptions
-    base: Path
-    """Folder that ``--files`` and ``--makes`` are relative to."""
-
-
-@dataclass(slots=True, eq=False)
-class Execution:
-    """One execution of a step, from ``Runner.enter`` to ``Runner.leave``."""
-
-    spec: StepSpec
-    decision: plan.StepDecision
-    record: StepRecord
-    key: StepKey
-    scope: StepScope
-    restored: Restored | None = None
-    result: Any = None
-    """What the skipped body of a block had returned."""
-    outputs: list[dict[str, Any]] = field(default_factory=list)
-    """What a skipped step had shown."""
-    before: Before | None = None
-    entry: Entry | None = None
-    mark: Mark | None = None
-    """The task's memory when it began."""
-    stops: int = 0
-    """How often anything had been stopped when it began."""
-
-    @property
-    def pending(self) -> bool:
-        """Whether the body has to run."""
-        return not isinstance(self.decision, plan.Skip)
 
 
 class Runner:
@@ -105,28 +63,15 @@ class Runner:
         self.held = Held(journal, memory, bus)
         self._control = control
         self._run = run
-        self._lookup = lookup
         self._made = made
         self._undo = undo
         self._go_on = go_on
         self._clock = clock
         self._monotonic = time.monotonic
         self._configured = Configured(journal)
+        self.keys = Keys(self._configured, snapshots, lookup)
         self.replays = Replays(snapshots, journal, bus)
         self._started_s: dict[str, float] = {}
-
-    def key(
-        self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING, known: Mapping[str, str] = {}
-    ) -> StepKey:
-        """What the step's result depends on, now; with what else the recorded one turned out to depend on."""
-        names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
-        key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
-        return assigned.now(self._configured.key(key, spec.body, recorded), recorded, self._lookup(space))
-
-    def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
-        """The step's inputs in a few words each, for people."""
-        lookup = self._lookup(space)
-        return {name: describe(name, lookup) for name in key.inputs if not name.startswith((PART, assigned.PART))}
 
     def enter(self, spec: StepSpec, space: Namespace, *, replay: str = "") -> Execution:
         """Decide; bring a skipped step's state back; begin any other.
@@ -140,7 +85,7 @@ class Runner:
         recorded = self._journal.step(spec.id)
         if recorded is not MISSING and recorded.status == "compensated":
             self._go_on()  # a crash may have cut the rollback short
-        key = self.key(spec, space, recorded)
+        key = self.keys.now(spec, space, recorded)
         waits = recorded is not MISSING and self.replays.may_wait(space, recorded)
         here = recorded is not MISSING and recorded.run == self._run and spec.kind == "cell"
         decision = plan.decide_step(recorded, key, spec.options, missing_files(spec), may_wait=waits, is_set_up=here)
@@ -236,7 +181,7 @@ class Runner:
         self._configured.restore(record)  # first: imports may need a path
         # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
         if spec.kind == "cell":
-            self.replays.expect(record, spec.body, lambda: self.key(spec, space))
+            self.replays.expect(record, spec.body, lambda: self.keys.now(spec, space))
             restored = self._snapshots.restore(space, record.manifest, step=spec.id)
         else:
             restored = self._snapshots.restore_now(space, record.manifest)
@@ -286,7 +231,7 @@ class Runner:
             run=self._run,
             why=why,
             changes=changes,
-            previews=self.previews(key, space),
+            previews=self.keys.previews(key, space),
             first_call=earlier.first_call if earlier is not MISSING and same_key else self._journal.count(spec.id),
             started_at=self._clock(),
             text=spec.text,
@@ -352,13 +297,12 @@ class Runner:
         if options.output and outputs:
             output_blob, more = self._journal.blob_row(output.encode(outputs))
             rows |= more
-        key = self._configured.key_at_start(execution.scope.key, execution.record, outputs, spec.body)
-        key = assigned.found_in(key, capture.perhaps, self._lookup(space))
+        key = self.keys.at_end(execution, space, capture, outputs)
         self._made(space, {*capture.saved, *capture.unsaved}, key)  # by the very key that a skip will know
         old = execution.record.settings
         settings, not_kept, more = self._configured.commit(spec.id, old, spec.body, space.variables)
         rows |= more
-        after = self._after(execution, space, key, capture.unchanged)
+        after = self.keys.own_changes(execution, space, key, capture.unchanged)
         record = msgspec.structs.replace(
             execution.record,
             status="done",
@@ -384,17 +328,3 @@ class Runner:
     def settle(self) -> None:
         """Set again what skipped steps had set: code outside any step is about to run."""
         self._configured.settle()
-
-    def _after(
-        self, execution: Execution, space: Namespace, key: StepKey, unchanged: Collection[str]
-    ) -> dict[str, str]:
-        """The parts of the key that the body itself changed: after it, they are no reason to run again."""
-        # What the capture has just found unchanged may be large, and need not be read once more.
-        known = {name: mark for name, mark in execution.key.inputs.items() if name in unchanged}
-        now = self.key(execution.spec, space, msgspec.structs.replace(execution.record, key=key), known)
-        return plan.own_changes(key, now)
-
-
-def missing_files(spec: StepSpec) -> list[str]:
-    """Artefacts of ``--makes`` that are not there."""
-    return [path for path in spec.options.makes if not (spec.base / path).exists()]

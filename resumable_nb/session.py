@@ -30,6 +30,7 @@ from resumable_nb.cell import cell_pending, has_problem, raise_problem, set_cell
 from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
 from resumable_nb.events import Bus, Event, Listener
+from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.fingerprint import Lookup
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
@@ -37,7 +38,7 @@ from resumable_nb.memory import Memory
 from resumable_nb.model import StepKey, TaskRecord, digest
 from resumable_nb.output import Recorder
 from resumable_nb.place import STORE_FOLDER, here, root, slug
-from resumable_nb.runner import Execution, Runner, StepSpec
+from resumable_nb.runner import Runner
 from resumable_nb.shell import Shell
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.source import Body

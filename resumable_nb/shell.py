@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from resumable_nb.execution import Execution
 from resumable_nb.output import Recorder
-from resumable_nb.runner import Execution
 
 
 class Shell(Protocol):

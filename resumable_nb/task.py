@@ -11,6 +11,7 @@ from resumable_nb.compensation import Compensation
 from resumable_nb.control import Control
 from resumable_nb.desk import Desk
 from resumable_nb.errors import ResumableError, UsageError
+from resumable_nb.execution import StepSpec
 from resumable_nb.fanout import Errors, FanOut, fan_out, fan_out_async
 from resumable_nb.glance import Glance
 from resumable_nb.journal import Journal
@@ -18,7 +19,7 @@ from resumable_nb.lease import Lease
 from resumable_nb.memory import Memory
 from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord, RunRecord, StepRecord
 from resumable_nb.once import once
-from resumable_nb.runner import Runner, StepSpec
+from resumable_nb.runner import Runner
 from resumable_nb.snapshot import Namespace, Snapshots
 from resumable_nb.tooldef import code_now
 from resumable_nb.tools import resolve_call
@@ -146,8 +147,8 @@ class Task:
         spec = self._parts.specs.get(record.id)
         now = None
         if spec is not None and spec.kind == "cell":
-            key = self._parts.runner.key(spec, self._parts.space, record)
-            now = Now(key, self._parts.runner.previews(key, self._parts.space), spec.text)
+            key = self._parts.runner.keys.now(spec, self._parts.space, record)
+            now = Now(key, self._parts.runner.keys.previews(key, self._parts.space), spec.text)
         return Why(record, versions[-1] if versions else None, now)
 
     def versions(self, step: str) -> list[StepRecord]:

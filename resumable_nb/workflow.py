@@ -18,8 +18,8 @@ from resumable_nb import session as sessions
 from resumable_nb import state
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Event
+from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.model import MISSING, StepOptions, digest, step_path
-from resumable_nb.runner import Execution, StepSpec
 from resumable_nb.snapshot import Namespace
 from resumable_nb.source import Body
 

@@ -12,8 +12,8 @@ import pytest
 
 from resumable_nb import scope, session, tools
 from resumable_nb.errors import BadArgument, InDoubt, UsageError
+from resumable_nb.execution import StepSpec
 from resumable_nb.model import MISSING, StepOptions
-from resumable_nb.runner import StepSpec
 from resumable_nb.session import Session
 from resumable_nb.store.memory import MemoryStore
 from resumable_nb.task import Task

@@ -14,9 +14,9 @@ import pytest
 from resumable_nb import memory as memory_module
 from resumable_nb import scope, session, tool, tools
 from resumable_nb.errors import UsageError
+from resumable_nb.execution import StepSpec
 from resumable_nb.memory import Memory, MemoryWarning
 from resumable_nb.model import StepOptions
-from resumable_nb.runner import StepSpec
 from resumable_nb.session import Session
 from resumable_nb.store.memory import MemoryStore
 from tests.notebook import body

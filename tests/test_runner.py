@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from resumable_nb.errors import StoreUnavailable
+from resumable_nb.execution import StepSpec
 from resumable_nb.model import MISSING, StepOptions
-from resumable_nb.runner import StepSpec
 from resumable_nb.session import Session
 from resumable_nb.store.memory import MemoryStore
 from tests.notebook import body

@@ -16,6 +16,7 @@ from typing import Any
 from resumable_nb import block, plan, scope, session
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.events import Event
+from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.magics import blocks, complete, configuration, rewrite
 from resumable_nb.magics.late import Outside, Results, bring_back, bring_back_results
 from resumable_nb.magics.notice import Waiting, say
@@ -25,7 +26,6 @@ from resumable_nb.magics.rehearsal import Rehearsal
 from resumable_nb.magics.signals import Signals
 from resumable_nb.model import MISSING, digest, step_path
 from resumable_nb.output import Recorder, replay
-from resumable_nb.runner import Execution, StepSpec
 from resumable_nb.source import Body, analyse
 from resumable_nb.wording import clock_time, duration, plural
 

@@ -10,21 +10,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from resumable_nb import randomness
 from resumable_nb.codec import Codec
 from resumable_nb.errors import NotSaved
 from resumable_nb.events import Bus
-from resumable_nb.groups import Holding, Survey, is_atom
+from resumable_nb.groups import Holding, is_atom
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
-from resumable_nb.pack import PackBuilder
-from resumable_nb.snapshot import compare, imports, writer
-from resumable_nb.snapshot.owing import Owed, Owing, sharing
+from resumable_nb.snapshot import compare, imports
+from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
-from resumable_nb.snapshot.presence import Presence, canonical, certain, former_class, may_bind, outlines
+from resumable_nb.snapshot.presence import Presence, certain, former_class, may_bind
 from resumable_nb.snapshot.reach import defined_classes
 from resumable_nb.snapshot.reader import Reader
+from resumable_nb.snapshot.saver import Saver
 from resumable_nb.snapshot.space import Before, Capture, Namespace, Restored
 from resumable_nb.snapshot.surveyor import Surveyor
 from resumable_nb.source import Body
@@ -53,6 +51,7 @@ class Snapshots:
         self._surveyor = Surveyor(self._new_codec)
         self.owing = Owing(self._pending, self.presence, self._surveyor, self._read_apart)
         self._live = Namespace(live, live, lambda _: False)
+        self._saver = Saver(store, bus, self._surveyor, self.owing, self.presence, self._definitions)
 
     def _new_codec(self, live: dict[str, Any]) -> Codec:
         return Codec(live, fetch=self._fetch, load=self._load_named, former=self._former)
@@ -103,7 +102,7 @@ class Snapshots:
             if keep is not None:
                 wanted &= set(keep)
             seeds = wanted if result is MISSING else wanted | {RESULT}
-            saved = self._save(
+            saved = self._saver.save(
                 space,
                 values,
                 survey,
@@ -128,78 +127,9 @@ class Snapshots:
             chosen = frozenset(names)
             values = {name: space.variables[name] for name in names}
             survey = self._surveyor.survey(space, values)
-            return self._save(
+            return self._saver.save(
                 space, values, survey, chosen, changed=chosen, random=randomness.random_state(), allowed=chosen
             )
-
-    def _save(
-        self,
-        space: Namespace,
-        values: Mapping[str, Any],
-        survey: Survey,
-        seeds: Collection[str],
-        *,
-        changed: frozenset[str],
-        mutated: Collection[str] = (),
-        perhaps: frozenset[str] = frozenset(),
-        deleted: frozenset[str] = frozenset(),
-        random: bytes = b"",
-        body: Body | None = None,
-        modules: Mapping[str, str] | None = None,
-        allowed: Collection[str] | None = None,
-        drop: Collection[str] = (),
-    ) -> Capture:
-        origins = {name: where for name in seeds if (where := imports.origin(name, values[name], body))}
-        groups = [
-            {name: values[name] for name in each if name not in drop and (allowed is None or name in allowed)}
-            for each in {survey.group_of(name) for name in seeds if name not in origins}
-        ]
-        builder = PackBuilder(self._store, lambda kind: self._bus.emit(kind))
-        try:
-            work = writer.Writer(self._surveyor.codec(space), survey, builder)
-            work.write(sorted(groups, key=sorted))
-            builder.seal()
-        except BaseException:
-            builder.abort()
-            raise
-        names = frozenset(name for group in work.groups for name in group.names)
-        # What cannot be saved, and holds what was changed in place, was changed too.
-        unsaved = {
-            name: why
-            for name, why in work.failed.items()
-            if name in changed | perhaps or not survey.group_of(name).isdisjoint(mutated)
-        }
-        digests = canonical({name: values[name] for name in {*names, *unsaved}})
-        for group in work.groups:
-            self.owing.keep_place(group, digests)
-            for name in group.names:
-                self._note(space, name, values[name], digests.get(name, ""), group)
-        manifest = Manifest(
-            groups=tuple(work.groups),
-            deleted=tuple(sorted(deleted)),
-            imports=origins | dict(modules or {}),
-            unsaved=unsaved,
-            digests=digests,
-            outlines=outlines({name: values[name] for name in {*names, *unsaved} - digests.keys() - {RESULT}}),
-            along=sharing(set(survey.groups.values()), unsaved, names - {RESULT}),
-            companions=tuple(sorted(names - changed - perhaps - {RESULT})),
-            perhaps=tuple(sorted(names & perhaps)),
-            random=work.row(random) if random else "",
-            result=RESULT in names,
-        )
-        manifest_digest = work.row(msgspec.json.encode(manifest))
-        self.owing.note(space, list(unsaved), manifest_digest)
-        for group in work.groups:
-            self._definitions |= group.refs
-        return Capture(
-            manifest_digest,
-            work.rows | builder.rows,
-            work.size_bytes + builder.size_bytes,
-            tuple(sorted((names | origins.keys()) - {RESULT})),
-            manifest.unsaved,
-            changed | deleted,
-            digests,
-        )
 
     # --- restoring
 
@@ -228,7 +158,7 @@ class Snapshots:
             space.variables.update(bound)
             self._pending.forget(bound.keys())
             for group, own in taken:
-                self._definitions |= group.refs
+                self._definitions.update(group.refs)
                 self.owing.keep_place(group, manifest.digests)
                 names += own
                 self._put_off(space, manifest, group, own, result)
@@ -264,9 +194,6 @@ class Snapshots:
             if name not in sure and may_bind(there, self._pending, manifest, name, shares=bool(sure))
         ]
 
-    def _note(self, space: Namespace, name: str, value: Any, digest: str, group: Group) -> None:
-        self.presence.note(name, value, digest, group, lambda: self._surveyor.mark(space, name, value))
-
     def _put_off(self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str], result: str) -> None:
         for name in names:
             if name == RESULT:
@@ -295,7 +222,7 @@ class Snapshots:
             return other
 
     def _read_apart(self, space: Namespace, group: Group) -> Mapping[str, Any]:
-        self._definitions |= group.refs
+        self._definitions.update(group.refs)
         return self._reader.values(self._surveyor.codec(space), group, apart=True)
 
     def materialise(self, space: Namespace, names: Collection[str] | None = None) -> None:
@@ -332,7 +259,7 @@ class Snapshots:
                 self._results[name] = values[entry.saved_as]
             elif name not in space.variables:
                 space.variables[name] = values[name]
-                self._note(space, name, values[name], entry.digest, group)
+                self._saver.note(space, name, values[name], entry.digest, group)
         self._pending.forget(current)
         self._tell_open(space, [name for name in current if name in space.variables])
 

@@ -17,8 +17,8 @@ from typing import Any
 from resumable_nb import tools
 from resumable_nb.errors import InDoubt
 from resumable_nb.events import Bus
+from resumable_nb.execution import StepSpec
 from resumable_nb.model import StepOptions
-from resumable_nb.runner import StepSpec
 from resumable_nb.session import Session
 from resumable_nb.source import Body
 from resumable_nb.store.disk import DiskStore

@@ -18,10 +18,10 @@ import msgspec
 
 from resumable_nb import Happened, NotHappened, block, scope, session, step, tool, track
 from resumable_nb.events import Bus, Event
+from resumable_nb.execution import StepSpec
 from resumable_nb.lease import ROW
 from resumable_nb.magics.blocks import BlockRewriter
 from resumable_nb.model import MISSING, CallRecord, Owner, StepOptions
-from resumable_nb.runner import StepSpec
 from resumable_nb.session import Session
 from resumable_nb.source import analyse
 from resumable_nb.store.base import Guard

@@ -1,0 +1,53 @@
+"""``Keys``: what the steps of one session depend on, before and after their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from resumable_nb import assigned, plan
+from resumable_nb.configured import PART, Configured
+from resumable_nb.execution import Execution, StepSpec
+from resumable_nb.fingerprint import Known, Lookup, describe, step_key
+from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
+from resumable_nb.snapshot import Capture, Namespace, Snapshots
+
+
+class Keys:
+    """``lookup`` gives the variables of a namespace to ``step_key``."""
+
+    def __init__(self, configured: Configured, snapshots: Snapshots, lookup: Callable[[Namespace], Lookup]) -> None:
+        self._configured = configured
+        self._snapshots = snapshots
+        self._lookup = lookup
+
+    def now(
+        self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING, known: Mapping[str, str] = {}
+    ) -> StepKey:
+        """What the step's result depends on, now; with what else the recorded one turned out to depend on."""
+        names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
+        key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
+        return assigned.now(self._configured.key(key, spec.body, recorded), recorded, self._lookup(space))
+
+    def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
+        """The step's inputs in a few words each, for people."""
+        lookup = self._lookup(space)
+        return {name: describe(name, lookup) for name in key.inputs if not name.startswith((PART, assigned.PART))}
+
+    def at_end(
+        self, execution: Execution, space: Namespace, capture: Capture, outputs: Collection[Mapping[str, Any]]
+    ) -> StepKey:
+        """What the step has turned out to depend on, as that was when its body began."""
+        key = self._configured.key_at_start(execution.scope.key, execution.record, outputs, execution.spec.body)
+        return assigned.found_in(key, capture.perhaps, self._lookup(space))
+
+    def own_changes(
+        self, execution: Execution, space: Namespace, key: StepKey, unchanged: Collection[str]
+    ) -> dict[str, str]:
+        """The parts of the key that the body itself changed: after it, they are no reason to run again."""
+        # What the capture has just found unchanged may be large, and need not be read once more.
+        known = {name: mark for name, mark in execution.key.inputs.items() if name in unchanged}
+        now = self.now(execution.spec, space, msgspec.structs.replace(execution.record, key=key), known)
+        return plan.own_changes(key, now)

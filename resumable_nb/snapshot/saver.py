@@ -1,0 +1,112 @@
+"""``Saver``: variables and what they share go into rows and packs, with a manifest that says what is where."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from resumable_nb.events import Bus
+from resumable_nb.groups import Survey
+from resumable_nb.model import RESULT, Group, Manifest
+from resumable_nb.pack import PackBuilder
+from resumable_nb.snapshot import imports, writer
+from resumable_nb.snapshot.owing import Owing, sharing
+from resumable_nb.snapshot.presence import Presence, canonical, outlines
+from resumable_nb.snapshot.space import Capture, Namespace
+from resumable_nb.snapshot.surveyor import Surveyor
+from resumable_nb.source import Body
+from resumable_nb.store.base import Store
+
+
+class Saver:
+    """Of one task. ``definitions`` is told where the definitions are that the manifests name: key to blob."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        surveyor: Surveyor,
+        owing: Owing,
+        presence: Presence,
+        definitions: dict[str, str],
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._surveyor = surveyor
+        self._owing = owing
+        self._presence = presence
+        self._definitions = definitions
+
+    def save(
+        self,
+        space: Namespace,
+        values: Mapping[str, Any],
+        survey: Survey,
+        seeds: Collection[str],
+        *,
+        changed: frozenset[str],
+        mutated: Collection[str] = (),
+        perhaps: frozenset[str] = frozenset(),
+        deleted: frozenset[str] = frozenset(),
+        random: bytes = b"",
+        body: Body | None = None,
+        modules: Mapping[str, str] | None = None,
+        allowed: Collection[str] | None = None,
+        drop: Collection[str] = (),
+    ) -> Capture:
+        origins = {name: where for name in seeds if (where := imports.origin(name, values[name], body))}
+        groups = [
+            {name: values[name] for name in each if name not in drop and (allowed is None or name in allowed)}
+            for each in {survey.group_of(name) for name in seeds if name not in origins}
+        ]
+        builder = PackBuilder(self._store, lambda kind: self._bus.emit(kind))
+        try:
+            work = writer.Writer(self._surveyor.codec(space), survey, builder)
+            work.write(sorted(groups, key=sorted))
+            builder.seal()
+        except BaseException:
+            builder.abort()
+            raise
+        names = frozenset(name for group in work.groups for name in group.names)
+        # What cannot be saved, and holds what was changed in place, was changed too.
+        unsaved = {
+            name: why
+            for name, why in work.failed.items()
+            if name in changed | perhaps or not survey.group_of(name).isdisjoint(mutated)
+        }
+        digests = canonical({name: values[name] for name in {*names, *unsaved}})
+        for group in work.groups:
+            self._owing.keep_place(group, digests)
+            for name in group.names:
+                self.note(space, name, values[name], digests.get(name, ""), group)
+        manifest = Manifest(
+            groups=tuple(work.groups),
+            deleted=tuple(sorted(deleted)),
+            imports=origins | dict(modules or {}),
+            unsaved=unsaved,
+            digests=digests,
+            outlines=outlines({name: values[name] for name in {*names, *unsaved} - digests.keys() - {RESULT}}),
+            along=sharing(set(survey.groups.values()), unsaved, names - {RESULT}),
+            companions=tuple(sorted(names - changed - perhaps - {RESULT})),
+            perhaps=tuple(sorted(names & perhaps)),
+            random=work.row(random) if random else "",
+            result=RESULT in names,
+        )
+        manifest_digest = work.row(msgspec.json.encode(manifest))
+        self._owing.note(space, list(unsaved), manifest_digest)
+        for group in work.groups:
+            self._definitions.update(group.refs)
+        return Capture(
+            manifest_digest,
+            work.rows | builder.rows,
+            work.size_bytes + builder.size_bytes,
+            tuple(sorted((names | origins.keys()) - {RESULT})),
+            manifest.unsaved,
+            changed | deleted,
+            digests,
+        )
+
+    def note(self, space: Namespace, name: str, value: Any, digest: str, group: Group) -> None:
+        self._presence.note(name, value, digest, group, lambda: self._surveyor.mark(space, name, value))
