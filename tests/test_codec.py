@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -318,3 +319,17 @@ def test_exceptions_keep_their_facts() -> None:
 def test_bytes_that_are_no_value_are_refused() -> None:
     with pytest.raises(NotSaved, match="cannot be read back"):
         loads_value(b"nonsense")
+
+
+def test_pyplot_keeps_its_figures_when_one_is_read_on_trial_or_copied() -> None:
+    plt.switch_backend("agg")
+    figure, other = plt.figure(3), plt.figure(7)
+    coder = codec()
+    encoded = coder.encode([figure])
+    coder.prove(encoded)
+    coder.copy([figure])
+    assert (plt.get_fignums(), plt.gcf()) == ([3, 7], other)
+    plt.close("all")
+    (again,) = coder.decode(encoded.stream)
+    assert (plt.get_fignums(), plt.gcf()) == ([3], again)
+    plt.close("all")

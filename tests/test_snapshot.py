@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from resumable_nb.errors import Corrupt, NotSaved
 from resumable_nb.model import RESULT
-from resumable_nb.snapshot import Snapshots
+from resumable_nb.snapshot import Snapshots, imports
 from tests.notebook import Notebook
 
 
@@ -492,3 +494,12 @@ def test_a_capture_says_what_the_body_left_as_it_was() -> None:
     notebook.plain("read, grown, same, far = [1], [2], [3], [4]; also = grown")
     capture = notebook.step("total = sum(read); grown.append(5); same = list(same)")
     assert capture.unchanged == {"read"}
+
+
+def test_nothing_is_imported_from_the_notebook_under_its_second_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """multiprocessing has ``__main__`` as ``__mp_main__``, too."""
+    thing = weakref.WeakSet()
+    name = weakref.ref(thing)
+    monkeypatch.setitem(sys.modules, "__mp_main__", sys.modules["__main__"])
+    monkeypatch.setattr(sys.modules["__main__"], "name", name, raising=False)
+    assert imports.origin("name", name) == ""

@@ -96,7 +96,8 @@ class Codec:
 
     def decode_apart(self, stream: bytes | memoryview, buffers: Sequence[Any] = ()) -> Any:
         """As ``decode``, and living classes keep their attributes: for values that live beside the namespace's own."""
-        return self._read(stream, buffers, self._shelf.apart())
+        with reopen.apart():
+            return self._read(stream, buffers, self._shelf.apart())
 
     def copy(self, value: Any, *, own: Collection[object] = (), shared: Shared = NOTHING_SHARED) -> Any:
         """A deep copy. Raises ``NotSaved``."""

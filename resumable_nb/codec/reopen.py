@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import hashlib
+import importlib
 import os
 import re
 import stat
@@ -20,6 +21,7 @@ EDGE_BYTES: Final = 64 << 10
 
 
 _trials: Final[list[list[Any]]] = []
+_apart: Final[list[bool]] = []
 
 
 @contextlib.contextmanager
@@ -33,6 +35,16 @@ def trial() -> Iterator[None]:
         _trials.remove(opened)
         for each in opened:
             each.close()
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """What is read in the block lives beside the originals, and does not take their place."""
+    _apart.append(True)
+    try:
+        yield
+    finally:
+        _apart.pop()
 
 
 def _opened(handle: Any) -> Any:
@@ -130,6 +142,19 @@ def connect(path: str, attributes: Mapping[str, Any], pragmas: Mapping[str, int]
     for name, number in pragmas.items():
         connection.execute(f"pragma {name} = {number:d}")
     return connection
+
+
+def set_figure(figure: Any, content: tuple[dict[str, Any], int]) -> None:
+    """A figure that pyplot had open, under this number. It was shown when it was made, and is not shown again."""
+    state, number = content
+    figure.__setstate__(state)
+    if _trials or _apart:
+        return
+    pyplot: Any = importlib.import_module("matplotlib.pyplot")
+    opened: Any = importlib.import_module("matplotlib._pylab_helpers").Gcf
+    with pyplot.rc_context({"interactive": False}):
+        free = number if number not in opened.figs else max(opened.figs) + 1
+        opened._set_new_active_manager(pyplot._get_backend_mod().new_figure_manager_given_figure(free, figure))
 
 
 def matching(match: re.Match[Any]) -> tuple[str, int]:

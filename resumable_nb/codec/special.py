@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import cloudpickle
 
-from resumable_nb.codec import handles, rebuild
+from resumable_nb.codec import handles, rebuild, reopen
 
 Reduced = Any
 Reduce = Callable[[Any], Reduced]
@@ -116,6 +116,15 @@ def _arrow(array: Any) -> Reduced:
     return rebuild.make_arrow, (array.type, len(array), buffers, array.null_count, 0)
 
 
+def _figure(figure: Any) -> Reduced:
+    """One that pyplot has open would open itself when it is read."""
+    reduced = figure.__reduce_ex__(5)
+    make, args, state = reduced[:3]
+    if not isinstance(state, dict) or not state.pop("_restore_to_pylab", False):
+        return reduced
+    return make, args, (state, figure.canvas.manager.num), None, None, reopen.set_figure
+
+
 _EXACT: Final[dict[type, Reduce]] = {
     types.CodeType: _code,
     memoryview: _memoryview,
@@ -143,6 +152,8 @@ def special(kind: type) -> Reduce | None:
         return _random_state
     if (handle := handles.handle(kind)) is not None:
         return handle
+    if (figures := sys.modules.get("matplotlib.figure")) is not None and issubclass(kind, figures.Figure):
+        return _figure
     arrow = sys.modules.get("pyarrow")
     return _arrow if arrow is not None and issubclass(kind, arrow.Array) else None
 

@@ -18,6 +18,9 @@ from resumable_nb.source import Body
 _IMPORTED: Final = re.compile(r"alias\(name=str:'([\w.]+\.\w+)'")
 """A dotted import in a body's normal form."""
 
+_NOTEBOOK: Final = ("__main__", "__mp_main__")
+"""multiprocessing has the notebook under a second name."""
+
 _CALLABLES = (types.FunctionType, types.BuiltinFunctionType, type, types.MethodType)
 
 
@@ -33,7 +36,7 @@ def origin(name: str, value: object, body: Body | None = None) -> str:
         return stream
     if not callable(value) or not (isinstance(value, _CALLABLES) or _is_native(type(value))):
         return "" if is_atom(value) else _of_library(name, value, body)
-    if getattr(value, "__module__", None) == "__main__":  # multiprocessing has the notebook under a second name
+    if getattr(value, "__module__", None) in _NOTEBOOK:
         return ""
     for attribute in (getattr(value, "__qualname__", None), name):
         for module in (getattr(value, "__module__", None), None):
@@ -55,7 +58,7 @@ def _of_library(name: str, value: object, body: Body | None) -> str:
     asked = [(each.module, each.names) for each in body.imports if each.names and not each.level] if body else []
     for module, names in [*asked, (type(value).__module__, ())]:
         members = getattr(sys.modules.get(module), "__dict__", {})
-        if module in ("builtins", "__main__") or user_module(module):
+        if module in ("builtins", *_NOTEBOOK) or user_module(module):
             continue
         for attribute in (name, *names) if names else members:
             if members.get(attribute, MISSING) is value:
@@ -69,7 +72,7 @@ def _is_native(kind: type) -> bool:
 
 
 def _in_module(module: object, path: object, value: object) -> str:
-    if not isinstance(module, str) or not isinstance(path, str) or module == "__main__":
+    if not isinstance(module, str) or not isinstance(path, str) or module in _NOTEBOOK:
         return ""
     found: object = sys.modules.get(module, MISSING)
     for part in path.split("."):
@@ -82,7 +85,7 @@ def _anywhere(name: object, value: object) -> str:
     if not isinstance(name, str) or isinstance(value, types.FunctionType):
         return ""
     for module_name, module in list(sys.modules.items()):
-        if module_name != "__main__" and getattr(module, "__dict__", {}).get(name, MISSING) is value:
+        if module_name not in _NOTEBOOK and getattr(module, "__dict__", {}).get(name, MISSING) is value:
             return f"{module_name}:{name}"
     return ""
 
