@@ -31,6 +31,17 @@ class Keys:
         key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
         return assigned.now(self._configured.key(key, spec.body, recorded), recorded, self._lookup(space))
 
+    def foreign(self, record: StepRecord, space: Namespace) -> frozenset[str]:
+        """Parts of the key that the step had changed itself, and that somebody else has set since."""
+        found = set()
+        for part in record.after:
+            kind, _, name = part.partition(" ")
+            # What is no variable of the notebook (a file, a setting, a module's function) says not who set it.
+            variable = kind in ("input", "function") and name.isidentifier() and not space.hidden(name)
+            if variable and not self._snapshots.left.is_left(space, name, record.id):
+                found.add(part)
+        return frozenset(found)
+
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
         """The step's inputs in a few words each, for people."""
         lookup = self._lookup(space)

@@ -121,12 +121,15 @@ def _ended(record: StepRecord) -> float:
     return record.started_at if record.ended_at is None else record.ended_at
 
 
-def stale(record: StepRecord, key: StepKey) -> tuple[Change, ...]:
-    """What has changed since ``record``. A part that the step itself changed may be as before *or* as after it."""
+def stale(record: StepRecord, key: StepKey, foreign: Collection[str] = frozenset()) -> tuple[Change, ...]:
+    """What has changed since ``record``. A part that the step itself changed may be as before, or as the step left it.
+
+    ``foreign``: parts that are not what the step left, whatever they are equal to.
+    """
     return tuple(
         change
         for change in differences(record.key, key)
-        if record.after.get(f"{change.part} {change.name}") != change.new
+        if (part := f"{change.part} {change.name}") in foreign or record.after.get(part) != change.new
     )
 
 
@@ -142,17 +145,20 @@ def decide_step(
     options: StepOptions,
     missing_files: Collection[str] = (),
     *,
+    foreign: Collection[str] = frozenset(),
     may_wait: bool = False,
     is_set_up: bool = False,
 ) -> StepDecision:
     """``missing_files``: artefacts of ``--makes`` that are not there any more.
+
+    ``foreign``: key parts that somebody has set since the step did; see ``stale``.
 
     ``may_wait``: what could not be saved is there still, or can be brought back when it is used. ``is_set_up``: this
     process has run it, and has what only a replay could bring.
     """
     if record is MISSING:
         return Run(1, "first run")
-    changes = stale(record, key)
+    changes = stale(record, key, foreign)
     match record.status:
         case "running":
             return Continue(record, not changes, "continued after a crash", changes)

@@ -27,6 +27,7 @@ from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.replay import Replays
 from resumable_nb.scope import Entry, StepScope
 from resumable_nb.snapshot import Namespace, Snapshots
+from resumable_nb.source import Body
 
 T = TypeVar("T")
 
@@ -88,7 +89,10 @@ class Runner:
         key = self.keys.now(spec, space, recorded)
         waits = recorded is not MISSING and self.replays.may_wait(space, recorded)
         here = recorded is not MISSING and recorded.run == self._run and spec.kind == "cell"
-        decision = plan.decide_step(recorded, key, spec.options, missing_files(spec), may_wait=waits, is_set_up=here)
+        foreign = frozenset[str]() if recorded is MISSING else self.keys.foreign(recorded, space)
+        decision = plan.decide_step(
+            recorded, key, spec.options, missing_files(spec), foreign=foreign, may_wait=waits, is_set_up=here
+        )
         if isinstance(decision, plan.Skip) and self._memory.changed(decision.record):
             decision = plan.Run(decision.record.version + 1, "what it found in the memory changed")
         if replay and isinstance(decision, plan.Skip):
@@ -170,6 +174,7 @@ class Runner:
             self._patch(space)
             names = (names | {*restored.names}) - {*restored.deleted}
             lost = (lost | record.unsaved.keys()) - {*restored.names, *restored.deleted}
+            self._snapshots.left.note(space, restored.set, record.id)
             self._made(space, {*record.saved_names, *record.unsaved}, record.key)
         if left := sorted(lost - space.variables.keys()):
             self._bus.emit("step.put_back", record.id, lost=left)
@@ -186,6 +191,7 @@ class Runner:
         else:
             restored = self._snapshots.restore_now(space, record.manifest)
             self._configured.settle()
+        self._snapshots.left.note(space, restored.set, record.id)
         self._patch(space)
         self._made(space, {*record.saved_names, *record.unsaved}, record.key)
         self._memory.skip(record)
@@ -214,6 +220,7 @@ class Runner:
     ) -> Execution:
         self._configured.settle()
         self.replays.bring(space, spec.body)
+        self._snapshots.left.run(spec.body)
         self._configured.begin(spec.id, space.variables)
         rows: dict[str, bytes] = {}
         if earlier is not MISSING and same_key and earlier.random:
@@ -298,6 +305,7 @@ class Runner:
             output_blob, more = self._journal.blob_row(output.encode(outputs))
             rows |= more
         key = self.keys.at_end(execution, space, capture, outputs)
+        self._snapshots.left.note(space, capture.set, spec.id)
         self._made(space, {*capture.saved, *capture.unsaved}, key)  # by the very key that a skip will know
         old = execution.record.settings
         settings, not_kept, more = self._configured.commit(spec.id, old, spec.body, space.variables)
@@ -325,6 +333,7 @@ class Runner:
         self.held.add(record, rows)
         return record
 
-    def settle(self) -> None:
-        """Set again what skipped steps had set: code outside any step is about to run."""
+    def settle(self, body: Body) -> None:
+        """Code outside any step is about to run: set again what skipped steps had set."""
         self._configured.settle()
+        self._snapshots.left.run(body)

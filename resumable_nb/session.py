@@ -163,7 +163,8 @@ class Session:
         if frame.f_globals is self.space.live:
             names = self.snapshots.reach(self.space, needed) if isinstance(needed, Body) else needed
             self.snapshots.materialise(self.space, names)
-        return Namespace({**frame.f_globals, **frames.variables(frame)}, frame.f_globals, self.space.hidden, lazy=False)
+        variables = {**frame.f_globals, **frames.variables(frame)}
+        return Namespace(variables, frame.f_globals, self.space.hidden, own=frames.own_names(frame))
 
     def load(self, body: Body) -> frozenset[str]:
         """Bring back the pending variables that this code can reach. Returns all names that it can reach."""
@@ -317,6 +318,8 @@ def open_session(
         session.bus.listen(listener)
     if earlier is not None:
         session.provenance |= earlier.provenance
+        if earlier.store.uri == session.store.uri:
+            session.snapshots.left.take_over(earlier.snapshots.left)
     session.unnamed = name is None and not place.notebook
     session.use_shell(_shell[-1] if _shell else None)
     _open.append(session)

@@ -148,7 +148,9 @@ class Task:
         now = None
         if spec is not None and spec.kind == "cell":
             key = self._parts.runner.keys.now(spec, self._parts.space, record)
-            now = Now(key, self._parts.runner.keys.previews(key, self._parts.space), spec.text)
+            keys = self._parts.runner.keys
+            foreign = keys.foreign(record, self._parts.space)
+            now = Now(key, keys.previews(key, self._parts.space), spec.text, foreign)
         return Why(record, versions[-1] if versions else None, now)
 
     def versions(self, step: str) -> list[StepRecord]:

@@ -20,6 +20,8 @@ class Now:
     key: StepKey
     previews: dict[str, str]
     text: str
+    foreign: frozenset[str] = frozenset()
+    """Parts of the key that somebody has set since the step did."""
 
 
 class Why:
@@ -31,7 +33,7 @@ class Why:
         self.now = now
         self.changes = record.changes
         """What had changed when it last ran."""
-        self.pending = plan.stale(record, now.key) if now is not None else ()
+        self.pending = plan.stale(record, now.key, now.foreign) if now is not None else ()
         """What has changed since."""
 
     def lines(self) -> list[str]:

@@ -17,6 +17,7 @@ from resumable_nb.events import Bus
 from resumable_nb.groups import Holding, is_atom
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot import compare, imports
+from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, certain, former_class, may_bind
@@ -25,7 +26,7 @@ from resumable_nb.snapshot.reader import Reader
 from resumable_nb.snapshot.saver import Saver
 from resumable_nb.snapshot.space import Before, Capture, Namespace, Restored
 from resumable_nb.snapshot.surveyor import Surveyor
-from resumable_nb.source import Body
+from resumable_nb.source import ANY_NAME, Body
 from resumable_nb.store.base import Store
 
 
@@ -44,6 +45,7 @@ class Snapshots:
         self._definitions: dict[str, str] = {}
         """Where the definitions are that known manifests name: key to blob."""
         self.presence = Presence()
+        self.left = Left(live)
         self._results: dict[str, Any] = {}
         self._numbers = itertools.count(1)
         self._open: weakref.WeakSet[Before] = weakref.WeakSet()
@@ -118,7 +120,13 @@ class Snapshots:
                 drop=drop,
             )
             unchanged = frozenset(before.groups.keys() & variables.keys()) - changed
-            return replace(saved, changed=saved.changed - rebound, unchanged=unchanged, perhaps=perhaps)
+            return replace(
+                saved,
+                changed=saved.changed - rebound,
+                unchanged=unchanged,
+                perhaps=perhaps,
+                set=saved.changed | saved.unsaved.keys() | (before.body.sets - {ANY_NAME}),
+            )
 
     def save_names(self, space: Namespace, names: Collection[str]) -> Capture:
         """Save exactly these variables, as they are now, and the random state."""
@@ -170,7 +178,9 @@ class Snapshots:
                 self.materialise(space, names)
             if manifest.random:
                 randomness.set_random_state(self._reader.blob(manifest.random))
-            return Restored(tuple(sorted(set(names) - {RESULT})), manifest.deleted, result)
+            had = {each for group in manifest.groups for each in certain(manifest, group.names)} | bound.keys()
+            had |= {*manifest.deleted, *manifest.unsaved}
+            return Restored(tuple(sorted(set(names) - {RESULT})), manifest.deleted, frozenset(had - {RESULT}), result)
 
     def restore_now(self, space: Namespace, manifest_digest: str) -> Restored:
         """As ``restore``, with all values loaded."""
@@ -200,6 +210,7 @@ class Snapshots:
                 self._pending.put(result, Entry(group, "", saved_as=RESULT))
                 continue
             earlier = self._pending.get(name)
+            self.left.put_off(name, space.variables.get(name, MISSING))
             former = space.variables.pop(name, MISSING if earlier is None else earlier.former)
             marks = manifest.digests.get(name, ""), manifest.outlines.get(name, "")
             self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1]))
@@ -265,6 +276,7 @@ class Snapshots:
 
     def _tell_open(self, space: Namespace, names: Collection[str]) -> None:
         """For a body that is running, what is loaded now was there before."""
+        self.left.loaded(names)
         for before in list(self._open):
             known = {name: space.variables[name] for name in names if name not in before.restored}
             before.references |= known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ class Namespace:
     live: dict[str, Any]
     hidden: Callable[[str], bool]
     lazy: bool = False
+    own: Container[str] = frozenset()
+    """Names that belong to a function which is running: another call makes them anew."""
 
     def visible(self) -> dict[str, Any]:
         """The user's variables."""
@@ -75,6 +77,8 @@ class Capture:
     """Names that were compared with what they were before the body, and are the same."""
     perhaps: frozenset[str] = frozenset()
     """Names that it may have bound, to the very objects that they had; or it has left them alone."""
+    set: frozenset[str] = frozenset()
+    """Names that it surely has set: ``changed``, what it bound to what it was, and what could not be saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +87,7 @@ class Restored:
 
     names: tuple[str, ...]
     deleted: tuple[str, ...]
+    set: frozenset[str] = frozenset()
+    """Names that the step had surely set: those are what it left, loaded now, or as they were."""
     result: str = ""
     """What to ask ``Snapshots.result`` for the value of the last expression; empty where none was saved."""

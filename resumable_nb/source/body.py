@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from resumable_nb.source import ambient
 from resumable_nb.source.flow import Flow
 from resumable_nb.source.scope import Found, Import
+from resumable_nb.source.setting import sets
 from resumable_nb.source.touched import Touched, touched
 
 _NOT_MEANT = frozenset({"ctx", "kind", "type_comment", "type_ignores", "lineno", "col_offset"})
@@ -28,6 +29,8 @@ class Body:
     """Names that it may bind."""
     bound: frozenset[str] = frozenset()
     """Names that it has surely bound when it comes to its end."""
+    sets: frozenset[str] = frozenset()
+    """Names that its own code surely sets, or something in what they hold; ``*`` for any. See ``source/setting.py``."""
     deletes: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
     dynamic: bool = False
@@ -58,6 +61,7 @@ def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str],
         reads=frozenset(found.reads | found.only_deferred),
         writes=frozenset(found.writes),
         bound=found.bound,
+        sets=sets(statements, transform),
         deletes=frozenset(found.deletes),
         attributes=frozenset(found.attributes),
         dynamic=found.dynamic,

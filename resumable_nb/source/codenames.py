@@ -19,7 +19,7 @@ _ATTRIBUTE: Final = frozenset(
     {"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 )
 
-
+_STORES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _NOTHING: Final = frozenset({"NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
 
 
@@ -37,6 +37,8 @@ class Names:
     imports: frozenset[Import]
     environment: frozenset[str] = frozenset()
     """Variables of the environment that it names."""
+    stores: frozenset[str] = frozenset()
+    """Globals that it binds or deletes."""
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -47,6 +49,7 @@ def names_of(code: types.CodeType) -> Names:
     bare: set[str] = set()
     imports: set[Import] = set()
     environment: set[str] = set()
+    stores: set[str] = set()
     for each in _codes(code):
         steps = [i for i in dis.get_instructions(each) if i.opname not in _NOTHING]
         environment.update(ambient.in_code(steps))
@@ -55,7 +58,9 @@ def names_of(code: types.CodeType) -> Names:
                 names.add(i.argval)
                 if k + 1 == len(steps) or steps[k + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):
                     bare.add(i.argval)
-            elif i.opname in _ATTRIBUTE:
+            if i.opname in _STORES:
+                stores.add(i.argval)
+            if i.opname in _ATTRIBUTE:
                 attributes.add(i.argval)
                 words = quoted.in_code(steps, k)
                 of_builtins = i.argval in DYNAMIC and steps[k - 1].argval in ("builtins", "__builtins__")
@@ -64,7 +69,14 @@ def names_of(code: types.CodeType) -> Names:
             elif i.opname == "IMPORT_NAME":
                 level, wanted = steps[k - 2].argval, steps[k - 1].argval
                 imports.add(Import(i.argval, tuple(wanted or ()), level if isinstance(level, int) else 0))
-    return Names(frozenset(names), frozenset(attributes), frozenset(bare), frozenset(imports), frozenset(environment))
+    return Names(
+        frozenset(names),
+        frozenset(attributes),
+        frozenset(bare),
+        frozenset(imports),
+        frozenset(environment),
+        frozenset(stores),
+    )
 
 
 def code_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:

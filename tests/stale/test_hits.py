@@ -163,6 +163,15 @@ def test_finished_step_run_again_in_the_live_kernel(seeds: Seeds) -> None:
         shown = kernel("%%resumable a\nx += 1")
     assert restored(shown)
     assert kernel("x").value == "2"
+    for _ in range(2):
+        kernel("x = 1", "%%resumable a\nx += 1")
+        assert restored(kernel("%%resumable a\nx += 1"))
+    kernel = seeds()
+    kernel("x = 1")
+    for _ in range(2):
+        assert restored(kernel("%%resumable a\nx += 1"))
+    assert kernel("x").value == "2"
+    assert not restored(kernel("x = 2", "%%resumable a\nx += 1"))
 
 
 def test_upstream_run_again_with_the_same_result(seeds: Seeds) -> None:

@@ -86,6 +86,7 @@ MODULES: dict[str, Change] = {
 NP, PD = "import numpy as np\n", "import pandas as pd\n"
 
 VALUES: dict[str, Change] = {
+    "edited to what the step had left": change("x = 1", "x = 2", use="(x := x + 1)", gives="3"),
     "int": change("x = 1", "x = 2", use="x"),
     "int and float": change("x = 1", "x = 1.0", use="x"),
     "int and bool": change("x = 1", "x = True", use="x"),
