@@ -401,6 +401,14 @@ def test_an_indented_function_has_the_same_code_form() -> None:
     assert code_form(nested) == code_form(code_of("def f(x): return x + 1"))
 
 
+def test_where_a_module_is_imported_does_not_show_in_the_code_form() -> None:
+    """The compiler makes another call of ``time.sleep()`` where the import stands in the same cell."""
+    apart = code_of("def f(s): time.sleep(s)\n")
+    together = compile("import time\ndef f(s): time.sleep(s)\n", "cell", "exec").co_consts
+    (f,) = [each for each in together if isinstance(each, types.CodeType)]
+    assert code_form(f) == code_form(apart)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

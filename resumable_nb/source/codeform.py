@@ -16,10 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-_NOTHING: Final = frozenset({"NOP", "CACHE", "RESUME", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN"})
+_NOTHING: Final = frozenset({"NOP", "CACHE", "RESUME", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "NOT_TAKEN"})
 _JUMPS: Final = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 _ENDS: Final = frozenset({"RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
-_FLAG_BITS: Final = {"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 3}
+_NAMED: Final = {"LOAD_GLOBAL": "LOAD_GLOBAL", "LOAD_ATTR": "LOAD_ATTR", "LOAD_METHOD": "LOAD_ATTR"}
+"""Instructions that count by their name alone. Whether ``m.f()`` calls a method or what an attribute holds depends on
+where ``m`` is imported: in the same cell, or in another."""
+_FLAG_BITS: Final = {"LOAD_SUPER_ATTR": 3}
 """Instructions whose argument is a name and, in its low bits, something else."""
 _FLAGS: Final = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200
 """Flags that say what a function is (arguments, generator, coroutine), not where it stands."""
@@ -86,6 +89,8 @@ def _steps(code: types.CodeType) -> Iterator[_Step]:
                 yield _Step(i.offset, name, each)
         elif i.opcode in dis.hasconst:
             yield _Step(i.offset, i.opname, _constant(value))
+        elif i.opname in _NAMED:
+            yield _Step(i.offset, _NAMED[i.opname], value)
         elif i.opname in _FLAG_BITS:
             yield _Step(i.offset, i.opname, (value, (i.arg or 0) & _FLAG_BITS[i.opname]))
         else:
