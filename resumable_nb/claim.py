@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any, Final
 
 from resumable_nb import undo
 from resumable_nb.errors import BadArgument, NoContent
-from resumable_nb.fingerprint import argument_marks, call_identity
+from resumable_nb.fingerprint import argument_marks, argument_prints, call_identity
 from resumable_nb.model import CallRecord, digest
 from resumable_nb.preview import HIDDEN, learn, preview, secrets_in
 from resumable_nb.scope import StepScope
 from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool
 
-_CONSTANT: Final = (str, bytes, int, float, complex, bool, type(None))
+_CONSTANT: Final = frozenset({str, bytes, int, float, complex, bool, type(None)})
 
 
 class Claim:
@@ -37,13 +38,15 @@ class Claim:
         undoes: CallRecord | None = None,
     ) -> None:
         self._tool, self._secret_key = tool, key
+        self._prints: dict[str, str] = {}
+        """Of the arguments that identify the call; none with a ``key=`` function: they would say too much."""
         # What both copies of a task had done is undone once: the receiver knows its undo by one key.
         self.branch = branch if undoes is None else undoes.branch
         self.undoes = undoes
         given = dict(kwargs)
         self._given_key = given.pop(IDEMPOTENCY_KEY, None) if tool.keyed else None
         self.given = tool.bind(args, given)
-        self.bound = tool.bind(args, given)
+        self.bound = inspect.BoundArguments(self.given.signature, self.given.arguments.copy())
         self.bound.apply_defaults()
         self._flat = tool.flat(self.bound)
         if tool.has_secrets:  # a call that is answered from the record has texts round it, too
@@ -56,6 +59,7 @@ class Claim:
         else:  # known by what it undoes: whatever becomes of the undoing function, it is done once
             self.identity = digest(f"undo {undoes.identity}@{undoes.k}~{undoes.generation}".encode())
             self.k = 0
+            self._prints = argument_prints({} if tool.key is not None else tool.identifying(self._flat))
         self.renew(0)
 
     def renew(self, generation: int) -> None:
@@ -99,7 +103,16 @@ class Claim:
             counted = tool.identifying(self._flat)
             secrets = {name: counted.pop(name) for name in list(counted) if tool.is_secret(name)}
         try:
-            return call_identity(incarnation, tool.name, tool.version, counted, secrets=secrets, key=key, step=step)
+            return call_identity(
+                incarnation,
+                tool.name,
+                tool.version,
+                counted,
+                secrets=secrets,
+                key=key,
+                step=step,
+                prints=self._prints if tool.key is None else None,
+            )
         except NoContent as error:
             raise BadArgument(
                 f"{tool.name}: {error.message}; a call is known by its arguments, so pass plain data, or say what "
@@ -121,21 +134,14 @@ class Claim:
 
     @functools.cached_property
     def marks(self) -> dict[str, str]:
-        """Digests of the arguments that identify the call, as they were when this was first asked."""
-        return self._marks()
+        """Digests of the arguments that identify the call, as they were when this was asked; they may be stored."""
+        return argument_marks(self._prints, self._secret_key)
 
     def changed(self) -> tuple[str, ...]:
         """Names of the identifying arguments that are not what they were."""
-        return tuple(name for name, mark in self._marks(mutable=True).items() if mark != self.marks[name])
-
-    def _marks(self, *, mutable: bool = False) -> dict[str, str]:
-        """Of those that can change only, where ``mutable``. None with a ``key=`` function: arguments say too much."""
-        tool = self._tool
-        if tool.key is not None:
-            return {}
-        counted = tool.identifying(self._flat)
-        chosen = {name: value for name, value in counted.items() if not mutable or not isinstance(value, _CONSTANT)}
-        return argument_marks(chosen, self._secret_key)
+        values = {name: self._flat[name] for name in self._prints}
+        now = argument_prints({name: each for name, each in values.items() if not _constant(each)})
+        return tuple(name for name, found in now.items() if found != self._prints[name])
 
     @functools.cached_property
     def secrets(self) -> frozenset[str]:
@@ -157,3 +163,9 @@ class Claim:
     def text(self) -> str:
         """The call as it was written, redacted."""
         return f"{self._tool.name}({', '.join(f'{name}={shown}' for name, shown in self.previews.items())})"
+
+
+def _constant(value: object) -> bool:
+    """Whether it surely cannot change."""
+    kind = type(value)
+    return kind in _CONSTANT or (kind is tuple and all(map(_constant, value)))  # type: ignore[call-overload]  # a tuple

@@ -63,9 +63,11 @@ def scrub(text: str, secrets: Collection[str] = ()) -> str:
     """``text`` without the given secrets, those that are known, and what is spelled like one."""
     for secret in sorted({*secrets, *list(_KNOWN)}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    text = _USERINFO.sub(f"{HIDDEN}@", text)
-    text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
-    return _SPOKEN.sub(lambda match: match["name"] + HIDDEN, text)
+    if "://" in text:
+        text = _USERINFO.sub(f"{HIDDEN}@", text)
+    if " " in text:
+        text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
+    return _SPOKEN.sub(lambda match: match["name"] + HIDDEN, text) if ":" in text or "=" in text else text
 
 
 def cut(text: str, limit: int = LIMIT) -> str:

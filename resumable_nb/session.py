@@ -35,7 +35,7 @@ from resumable_nb.fingerprint import Lookup
 from resumable_nb.journal import Journal
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Memory
-from resumable_nb.model import StepKey, TaskRecord, digest
+from resumable_nb.model import StepKey, digest
 from resumable_nb.output import Recorder
 from resumable_nb.place import STORE_FOLDER, here, root, slug
 from resumable_nb.runner import Runner
@@ -110,7 +110,7 @@ class Session:
         )
         self._clock = clock
         self._lock = threading.RLock()
-        self._known: TaskRecord | None = None
+        self._desk: tools.Desk | None = None
         self.bus.listen(self._on_event)
 
     def lookup(self, space: Namespace) -> Lookup:
@@ -130,24 +130,22 @@ class Session:
         """What a tool call needs."""
         self.own()
         self.compensation.refuse_calls()
-        return tools.Desk(
-            journal=self.journal,
-            incarnation=self._task().incarnation,
-            branch=self._task().branch,
-            run=self.run,
-            key=user_key(),
-            bus=self.bus,
-            clock=self._clock,
-            sleep=self.control.wait,
-            sleep_async=self.control.wait_async,
-            checkpoint=self.control.checkpoint,
-            checkpoint_async=self.control.checkpoint_async,
-        )
-
-    def _task(self) -> TaskRecord:
-        if self._known is None:
-            self._known = self.journal.task_or_fail()
-        return self._known
+        if self._desk is None:
+            task = self.journal.task_or_fail()
+            self._desk = tools.Desk(
+                journal=self.journal,
+                incarnation=task.incarnation,
+                branch=task.branch,
+                run=self.run,
+                key=user_key(),
+                bus=self.bus,
+                clock=self._clock,
+                sleep=self.control.wait,
+                sleep_async=self.control.wait_async,
+                checkpoint=self.control.checkpoint,
+                checkpoint_async=self.control.checkpoint_async,
+            )
+        return self._desk
 
     def keeper(self) -> track.Keeper:
         """What a loop needs."""
@@ -200,14 +198,14 @@ class Session:
         """Put the rows of a task into a store that has none yet. Durable."""
         self.own()
         self.store.commit(rows, guard=self.lease.guard)
-        self._known = None
+        self._desk = None
         self.memory.reload()
 
     def forget(self) -> None:
         """Delete all steps and calls of the task; the next use begins a new incarnation."""
         self.own()
         self.compensation.noted(self.journal.forget(self.name, self.notebook))
-        self._known = None
+        self._desk = None
         self.memory.reload()
         self.snapshots.forget_pending(self.snapshots.pending())
         self.specs.clear()

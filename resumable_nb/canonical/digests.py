@@ -19,7 +19,7 @@ from resumable_nb.canonical.frames import frame_expander
 from resumable_nb.canonical.objects import SMALL, object_expander
 from resumable_nb.canonical.origin import user_module
 from resumable_nb.canonical.tensors import tensor_expander
-from resumable_nb.canonical.writer import Canonical, Expander, Node
+from resumable_nb.canonical.writer import SCALARS, Canonical, Expander, Node
 from resumable_nb.errors import NoContent
 
 _EXACT: Final[dict[type, Expander]] = {
@@ -50,6 +50,11 @@ def fingerprint(value: object, *, known: Callable[[object], str | None] | None =
     """
     if known is not None and (found := known(value)) is not None:
         return found
+    kind = type(value)
+    if kind in SCALARS or (kind in _SHORT and len(value) <= _FEW):  # type: ignore[arg-type]  # those have a length
+        leaf = _LEAF(value)
+        if leaf is not None:
+            return blake3(leaf).hexdigest(length=_PLAIN_BYTES)
     return content(value, known=known).digest
 
 
@@ -105,3 +110,9 @@ def _expander(kind: type) -> Expander:
     if issubclass(kind, type):
         return class_expander
     return numpy_expander(kind) or frame_expander(kind) or tensor_expander(kind) or object_expander(kind)
+
+
+_LEAF: Final = Canonical(_expand, is_user=user_module).leaf
+_SHORT: Final = frozenset({list, tuple, dict})
+_FEW: Final = 256
+"""In a longer container the collector would come by."""

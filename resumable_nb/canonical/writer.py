@@ -29,7 +29,7 @@ _DUMP: Final = marshal.dumps
 _VERSION: Final = 2
 """The last version of marshal's format in which neither references nor interning show."""
 _NAN: Final = _DUMP(math.nan, _VERSION)
-_SCALARS: Final = frozenset({int, str, float, bool, type(None), bytes})
+SCALARS: Final = frozenset({int, str, float, bool, type(None), bytes})
 _STRINGS: Final = frozenset({str})
 _ORDERED: Final = frozenset({int, str, float, bytes})
 _BIG: Final = 1 << 16
@@ -199,7 +199,7 @@ class Canonical:
         while i < end:
             part = parts[i]
             kind = type(part)
-            if kind in _SCALARS:
+            if kind in SCALARS:
                 add(_scalar(part))
             elif kind in _LEAVES and (chunk := plain(part, kind)) is not None:
                 add(chunk)
@@ -310,7 +310,7 @@ class Canonical:
     def leaf(self, value: object) -> bytes | None:
         """The chunk of a value that is no node, else ``None``."""
         kind = type(value)
-        return _scalar(value) if kind in _SCALARS else self.plain(value, kind) if kind in _LEAVES else None
+        return _scalar(value) if kind in SCALARS else self.plain(value, kind) if kind in _LEAVES else None
 
     @staticmethod
     def ordered(keys: Collection[Any]) -> list[Any] | None:
@@ -324,7 +324,7 @@ class Canonical:
     def scalars(values: Collection[Any]) -> list[bytes | None]:
         """The chunk of each value, unshortened; nothing where one is no scalar."""
         kinds = {*map(type, values)}
-        if not kinds <= _SCALARS or (float in kinds and True in map(operator.ne, values, values)):
+        if not kinds <= SCALARS or (float in kinds and True in map(operator.ne, values, values)):
             return []
         return [_DUMP(each, _VERSION) for each in values]
 
@@ -334,7 +334,7 @@ class Canonical:
             if kind is dict:
                 return self._plain_dict(part)
             kinds = {*map(type, part)}
-            if not kinds <= _SCALARS or (float in kinds and True in map(operator.ne, part, part)):
+            if not kinds <= SCALARS or (float in kinds and True in map(operator.ne, part, part)):
                 return None
             if kind is list or kind is tuple:
                 return shrink(_DUMP(part, _VERSION))
@@ -346,12 +346,12 @@ class Canonical:
     def _plain_dict(self, part: dict[Any, Any]) -> bytes | None:
         values = part.values()
         kinds = {*map(type, values)}
-        if not kinds <= _SCALARS or (float in kinds and True in map(operator.ne, values, values)):
+        if not kinds <= SCALARS or (float in kinds and True in map(operator.ne, values, values)):
             return None
         kinds = {*map(type, part)}
         if kinds == _STRINGS:
             return shrink(b"{" + _DUMP(sorted(part.items()), _VERSION))
-        if not kinds <= _SCALARS or (float in kinds and True in map(operator.ne, part, part)):
+        if not kinds <= SCALARS or (float in kinds and True in map(operator.ne, part, part)):
             return None
         chunks = sorted([_DUMP(item, _VERSION) for item in part.items()])
         return shrink(b"E" + count(len(chunks)) + b"".join(chunks))

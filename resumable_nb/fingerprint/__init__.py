@@ -2,11 +2,11 @@
 
 from resumable_nb.canonical import carries_code, fingerprint, user_module
 from resumable_nb.fingerprint.describe import describe
-from resumable_nb.fingerprint.identity import argument_marks, bind, call_identity
+from resumable_nb.fingerprint.identity import argument_marks, argument_prints, bind, call_identity
 from resumable_nb.fingerprint.key import step_key
 from resumable_nb.fingerprint.reach import Known, Lookup, by_provenance
 
 __all__ = [
-    "Known", "Lookup", "argument_marks", "bind", "by_provenance", "call_identity", "carries_code", "describe",
-    "fingerprint", "step_key", "user_module",
+    "Known", "Lookup", "argument_marks", "argument_prints", "bind", "by_provenance", "call_identity", "carries_code",
+    "describe", "fingerprint", "step_key", "user_module",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import io
 import types
@@ -67,28 +68,42 @@ def call_identity(
     secrets: Mapping[str, object],
     key: bytes,
     step: str = "",
+    prints: dict[str, str] | None = None,
 ) -> str:
     """The identity of a call: 32 hexadecimal characters. The order of the arguments does not count.
 
     Secrets enter through a digest keyed with ``key`` only, so that nobody can try values against an identity. Raises
-    ``BadArgument``, naming the argument, for one that has no lasting identity.
+    ``BadArgument``, naming the argument, for one that has no lasting identity. ``prints`` is given each
+    argument's digest.
     """
     plain = {name: _argument(tool, name, value) for name, value in arguments.items()}
-    secret_key = blake3(key, derive_key_context="resumable_nb 2026 secret arguments").digest()
-    hidden = {name: _keyed(name, _argument(tool, name, value), secret_key) for name, value in secrets.items()}
+    bare = {name: _argument(tool, name, value) for name, value in secrets.items()}
+    hidden = {name: _keyed(name, found, _derived(key, "secret arguments")) for name, found in bare.items()}
+    if prints is not None:
+        prints |= plain | bare
     return fingerprint(["call", incarnation, tool, version, step, plain, hidden])
 
 
-def argument_marks(arguments: Mapping[str, object], key: bytes) -> dict[str, str]:
-    """A digest for each argument, keyed, so that nobody can try values against one; empty without a lasting content."""
-    mark_key = blake3(key, derive_key_context="resumable_nb 2026 argument marks").digest()
-    marks = {}
+def argument_prints(arguments: Mapping[str, object]) -> dict[str, str]:
+    """The digest of each argument; empty for one without a lasting content."""
+    prints = {}
     for name, value in arguments.items():
         try:
-            marks[name] = _keyed(name, fingerprint(value), mark_key)[:16]
+            prints[name] = fingerprint(value)
         except NoContent:
-            marks[name] = ""
-    return marks
+            prints[name] = ""
+    return prints
+
+
+def argument_marks(prints: Mapping[str, str], key: bytes) -> dict[str, str]:
+    """The digests as they may be stored: keyed, so that nobody can try values against one."""
+    mark_key = _derived(key, "argument marks")
+    return {name: found and _keyed(name, found, mark_key)[:16] for name, found in prints.items()}
+
+
+@functools.lru_cache(maxsize=8)
+def _derived(key: bytes, purpose: str) -> bytes:
+    return blake3(key, derive_key_context=f"resumable_nb 2026 {purpose}").digest()
 
 
 def _keyed(name: str, content: str, key: bytes) -> str:

@@ -18,7 +18,7 @@ _DIGITS: Final = 10
 def note(directory: Path, commits: int) -> None:
     """Say that this commit is on disk. Never synced: a power cut leaves an older count, which accuses nobody."""
     with contextlib.suppress(OSError):
-        fd = os.open(directory / COMMITS, os.O_WRONLY | os.O_CREAT, 0o600)
+        fd = os.open(f"{directory}/{COMMITS}", os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(fd, f"{commits:0{_DIGITS}}\n".encode(), 0)
         finally:

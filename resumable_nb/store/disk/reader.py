@@ -82,6 +82,8 @@ class Reader:
                 if state is MISSING:
                     self.close()
                     return []
+                # A connection that was right before reads this very file, and SQLite minds the log.
+                watched = state.live and self._connection is not None and self._state == state
                 try:
                     rows = self._connect(state).execute(statement, values).fetchall()
                 except sqlite3.Error as error:
@@ -89,7 +91,7 @@ class Reader:
                     if self.state() == state:
                         return self._after_error(error, statement, values)
                     continue
-                if self.state() == state:
+                if watched or self.state() == state:
                     return rows
         raise StoreUnavailable(
             f"store {self._directory} changes faster than it can be read; run the cell again",
