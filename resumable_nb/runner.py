@@ -136,10 +136,10 @@ class Runner:
         if error is None and execution.stops != self._control.stops:
             # Were it committed, what the body has not done would count as done.
             caught = Stopped("it was stopped inside, and the code went on; Run All goes on from here")
-            self._fail(execution, caught)
+            self._fail(execution, space, caught)
             raise caught
         if error is not None:
-            return self._fail(execution, error)
+            return self._fail(execution, space, error)
         self._bus.emit("step.body_done", execution.spec.id)
         try:
             record = self._commit(execution, space, result, outputs or [], left, given)
@@ -147,7 +147,7 @@ class Runner:
                 self.held.save()
         except ResumableError as problem:
             with contextlib.suppress(ResumableError):  # no room for that either: then it looks like a crash
-                self._fail(execution, problem)
+                self._fail(execution, space, problem)
             raise
         divergence.report(self._journal, execution.scope)
         return record
@@ -220,7 +220,7 @@ class Runner:
     ) -> Execution:
         self._configured.settle()
         self.replays.bring(space, spec.body)
-        self._snapshots.left.run(spec.body)
+        self._snapshots.left.run(spec.body, spec.id)
         self._configured.begin(spec.id, space.variables)
         rows: dict[str, bytes] = {}
         if earlier is not MISSING and same_key and earlier.random:
@@ -266,8 +266,10 @@ class Runner:
     def _duration_s(self, spec: StepSpec) -> float:
         return self._monotonic() - self._started_s.pop(spec.id, self._monotonic())
 
-    def _fail(self, execution: Execution, error: BaseException) -> StepRecord:
+    def _fail(self, execution: Execution, space: Namespace, error: BaseException) -> StepRecord:
         assert execution.mark is not None
+        assert execution.before is not None
+        self._snapshots.left.interrupt(space, execution.before.reached | execution.spec.body.writes, execution.spec.id)
         self._memory.fail(execution.mark)
         text = scrub(f"{type(error).__name__}: {error}".removesuffix(": "))
         record = msgspec.structs.replace(

@@ -175,6 +175,8 @@ class Loop:
         if position is MISSING or not self._scope.continuing or position.key != self._key():
             return
         space = self._keeper.space(frame, ())
+        if any(self._is_edited(space, name, position) for name in self._names):
+            return
         restored = self._keeper.snapshots.restore_now(space, position.manifest)
         frames.assign(frame, {name: space.variables[name] for name in restored.names}, restored.deleted)
         self.done = self._kept = self._resumed_at = position.done
@@ -185,6 +187,15 @@ class Loop:
             # An interrupted loop has changed its variables: what the step will leave comes from those at its beginning.
             inputs = {name: mark for name, mark in self._scope.key.inputs.items() if name not in self._names}
             self._scope.key = msgspec.structs.replace(self._scope.key, inputs=inputs | position.inputs)
+
+    def _is_edited(self, space: Namespace, name: str, position: Position) -> bool:
+        """Whether a kept variable began otherwise, above the step, than when the kept turns were run.
+
+        In the kernel that was interrupted, it is what those turns have made of it.
+        """
+        if self._scope.key.inputs.get(name) == position.inputs.get(name):
+            return False
+        return not self._keeper.snapshots.left.is_unfinished(space, name, self._scope.id)
 
     def _key(self) -> str:
         """Digest of all that the step depends on, the kept variables left out."""

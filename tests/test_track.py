@@ -105,6 +105,30 @@ def test_interrupted_then_killed(kernels: Kernels) -> None:
     assert ledger(kernel.folder) == list("0123" + "34" + "45")
 
 
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "interrupted"])
+def test_kept_variable_that_is_edited_above_begins_the_loop_anew(kernels: Kernels, killed: bool) -> None:
+    """Also where it is edited to just what the interrupted loop has in it, and then it goes on as it was edited."""
+    cells = [
+        "%%resumable made\nmodel = [0]\ntotal = 0",
+        "%%resumable trained\nfor n in track(range(4), keep=['model', 'total']):\n    ledger(n)\n"
+        "    model.append(n)\n    total += 1\n    if n == 2 and not os.path.exists('go'): raise KeyboardInterrupt\n"
+        "    if n == 3 and not os.path.exists('gone'): raise KeyboardInterrupt",
+    ]
+    kernel = kernels(PRELUDE, cells[0])
+    assert kernel.attempt(cells[1]).error == "KeyboardInterrupt"
+    kernel = kernels.again(PRELUDE) if killed else kernel
+    Path(kernel.folder, "go").touch()
+    cells[0] = "%%resumable made\nmodel = [5]\ntotal = 3"
+    kernel(cells[0])
+    assert kernel.attempt(cells[1]).error == "KeyboardInterrupt"
+    assert ledger(kernel.folder) == list("012" + "0123")
+    kernel = kernels.again(PRELUDE, cells[0]) if killed else kernel
+    Path(kernel.folder, "gone").touch()
+    kernel(cells[1])
+    assert ledger(kernel.folder) == list("012" + "0123" + "3")
+    assert kernel("model, total").value == "([5, 0, 1, 2, 3], 7)"
+
+
 def test_changed_cell_begins_the_loop_anew(kernels: Kernels) -> None:
     cell = """%%resumable a
 xs = []
