@@ -39,7 +39,7 @@ class FanOut:
         label: str | None,
         star: bool,
     ) -> None:
-        definition = getattr(call, "tool", None)
+        definition = getattr(getattr(call, "__tool__", call), "tool", None)
         if not isinstance(definition, Tool):
             raise UsageError(f"map takes a function marked with @tool, not {call!r}")
         if errors not in ("raise", "collect"):

@@ -319,8 +319,6 @@ def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
         raise UsageError(f"put @tool below @{type(function).__name__}, next to the function")
     if not callable(function):
         raise UsageError(f"@tool goes on a function, not on {function!r}; options are given by name: @tool(name=…)")
-    if isinstance(function, type):
-        raise UsageError(f"@tool goes on a function or method, not on the class {function.__qualname__}")
     # Without the module and enclosing functions: a tool that moves from the notebook to a module stays the same tool.
     own = getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
     name = options.get("name", own)

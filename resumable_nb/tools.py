@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
-from collections.abc import Callable
-from typing import Any, Final, ParamSpec, TypeVar, Unpack, overload
+import sys
+import weakref
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from resumable_nb.calls import CollapseWarning, course, course_when_due, resolve_call
+from resumable_nb.construction import Construction
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
 from resumable_nb.drive import Outcome, Raised, drive, drive_async
 from resumable_nb.errors import UsageError
+from resumable_nb.model import MISSING
 from resumable_nb.tooldef import Tool, ToolOptions, check_options, define
 
 __all__ = ["CollapseWarning", "Desk", "Happened", "NotHappened", "Tool", "resolve_call", "tool", "use"]
@@ -52,11 +58,22 @@ def _desk() -> Desk:
     return _provider.desk()
 
 
+class Marker(Protocol):
+    """``@tool(...)``, before it is told of what."""
+
+    @overload
+    def __call__(self, function: type[R], /) -> type[R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def tool(function: type[R], /, **options: Unpack[ToolOptions]) -> type[R]: ...
 @overload
 def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Callable[P, R]: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Callable[..., Any]:
+def tool(**options: Unpack[ToolOptions]) -> Marker: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Mark a function with effects outside the kernel: each of its calls happens once, and is recorded.
 
     An identical call returns the recorded result, in this kernel and in the next one. A call that was cut off raises
@@ -77,10 +94,15 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Calla
     ``f`` undoes a call when its step is rolled back; it gets, by name, those of the arguments that it takes, and the
     result as ``result`` if it takes that. A parameter called ``idempotency_key`` is filled in, with the same key
     whenever the same call is made again.
+
+    A class stays one: making an object of it, or of a subclass, is the call, and the object its result. Its methods are
+    tools only where they are marked themselves.
     """
     if function is None:
         check_options(options)
         return functools.partial(tool, **options)
+    if isinstance(function, type):
+        return _marked(function, options)
     definition = define(function, options)
     return _async_wrapper(definition) if definition.is_async else _sync_wrapper(definition)
 
@@ -119,3 +141,95 @@ def _end(outcome: Outcome) -> Any:
         finally:
             del error  # else the traceback holds this frame, and this frame the error
     return outcome.value
+
+
+_OPTIONS: Final = "__resumable_tool__"
+"""Where a marked class keeps its options, so that they come back with it."""
+
+_REBUILDERS: Final = ("pickle", "copy", "copyreg", "cloudpickle", "resumable_nb")
+"""Packages that make objects as they were: they call a class, and mean no call of the tool."""
+
+
+class ToolClass(type):
+    """The type of a class that is a tool: a subclass of the class that was marked, under the same name.
+
+    It makes objects of its own where its name leads to it (``@tool class``), so that they are pickled by it; else
+    (``tool(library.Client)``) plain ones of the class that was marked, which count as its own.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0] in _REBUILDERS:
+            return super().__call__(*args, **kwargs)
+        return cls.__tool__(*args, **kwargs)
+
+    @property
+    def __tool__(cls) -> Callable[..., Any]:
+        """What is called."""
+        found = _constructors.get(cls)
+        if found is None:
+            options = getattr(cls, _OPTIONS)
+            if _OPTIONS not in vars(cls):  # a subclass, which is known by its own name
+                options = {option: each for option, each in options.items() if option != "name"}
+            found = _constructors[cls] = _sync_wrapper(define(Construction(cls, _make), options))
+        return found
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        return inspect.signature(cls.__tool__)
+
+    @property
+    def __wrapped__(cls) -> type:
+        if _OPTIONS in vars(cls):
+            return cls.__bases__[0]
+        raise AttributeError("__wrapped__")
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.__wrapped__) if _OPTIONS in vars(cls) else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.__wrapped__) if _OPTIONS in vars(cls) else super().__subclasscheck__(subclass)
+
+
+class ToolABC(ToolClass, ABCMeta):
+    """The same of an abstract class."""
+
+
+_constructors: Final[weakref.WeakKeyDictionary[type, Callable[..., Any]]] = weakref.WeakKeyDictionary()
+
+
+@functools.cache
+def _meta(kind: type) -> type:
+    """The type for a class of that type."""
+    if issubclass(kind, ToolClass):
+        return kind
+    return {type: ToolClass, ABCMeta: ToolABC}.get(kind) or type("ToolClass", (ToolClass, kind), {})
+
+
+def _marked(kind: type, options: Mapping[str, Any]) -> type:
+    if isinstance(kind, ToolClass) and _OPTIONS in vars(kind):
+        raise UsageError(f"{kind.__qualname__} is a tool already")
+    own = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__, "__slots__": ()}
+    check_options(options, f"tool {kind.__qualname__!r}")
+    try:
+        made: type = _meta(type(kind))(kind.__name__, (kind,), {**own, _OPTIONS: dict(options)})
+    except TypeError as error:
+        raise UsageError(
+            f"@tool cannot go on the class {kind.__qualname__} ({error}): put it on a function that makes the object"
+        ) from None
+    made.__tool__  # type: ignore[attr-defined]  # noqa: B018  # told now, not at the first call
+    return made
+
+
+def _make(kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """An object of a marked class, or of a subclass of one."""
+    if _OPTIONS in vars(kind) and not _goes_by_its_name(kind):
+        return kind.__bases__[0](*args, **kwargs)
+    return super(ToolClass, kind).__call__(*args, **kwargs)  # type: ignore[misc]  # a ToolClass is a type
+
+
+def _goes_by_its_name(kind: type) -> bool:
+    found: Any = sys.modules.get(kind.__module__, MISSING)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, MISSING)
+    return found is kind

@@ -940,7 +940,7 @@ async def async_generator() -> Any:
 
 @pytest.mark.parametrize(
     "bad",
-    [generator, async_generator, Boom, "name", lambda: None, staticmethod(generator), functools.partial(print, 1)],
+    [generator, async_generator, bool, "name", lambda: None, staticmethod(generator), functools.partial(print, 1)],
     ids=["generator", "async generator", "class", "text", "lambda", "staticmethod", "partial"],
 )
 def test_what_cannot_be_a_tool_is_refused_when_it_is_said(bad: Any) -> None:
