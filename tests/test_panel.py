@@ -22,6 +22,7 @@ from resumable_nb.events import Bus, Event
 from resumable_nb.model import Attempt, CallRecord, Owner, PauseRecord, RunRecord, StepKey, StepRecord
 from resumable_nb.panel import state, text, timeline, view
 from resumable_nb.panel.book import Book
+from resumable_nb.panel.latecomers import Latecomers
 from resumable_nb.panel.live import Live
 from resumable_nb.panel.state import Hold, Query
 from resumable_nb.session import Session
@@ -351,6 +352,28 @@ def test_events_are_drawn_together_and_the_thread_ends() -> None:
     bus.emit("call.replayed")
     assert not live.events
     assert not live._thread.is_alive()
+
+
+def test_a_page_that_loads_is_told_again_until_it_surely_listens() -> None:
+    late = Latecomers()
+    assert not late.due(100.0), "nobody has asked"
+    late.asked(100.0)
+    times = [100.0 + tenth / 10 for tenth in range(600)]
+    assert [at for at in times if late.due(at)] == pytest.approx([100.5, 102.0, 105.0, 115.0, 145.0])
+    late.asked(200.0)
+    assert [late.due(at) for at in (200.4, 203.0, 203.1, 203.2)] == [False, True, True, False]
+    late.asked(203.3)
+    assert [late.due(at) for at in (203.5, 203.9)] == [False, True], "another page asked"
+
+
+def test_a_page_s_question_for_all_of_it_is_noticed(opened: Session) -> None:
+    panel = Task(opened).panel()
+    assert not panel._late.due(time.monotonic() + 1), "not when it is made"
+    panel.get_state("children")
+    assert not panel._late.due(time.monotonic() + 1)
+    panel.get_state()
+    assert panel._late.due(time.monotonic() + 1)
+    panel.freeze()
 
 
 def test_a_panel_needs_widgets_and_says_so(opened: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,14 @@
 
 Two ways, each where the kernel has what it needs. From 7.4 on, a front end's own subshell is honoured again for our
 widgets, so that their callbacks run beside the cell. Everywhere, ``poll`` handles in the main thread, at a safe point,
-the widget messages that wait, and leaves every other message in its place.
+the widget messages that wait, and the questions by which a page that is loaded meanwhile finds its widgets again. It
+leaves every other message in its place.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import sys
 import threading
@@ -17,6 +19,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
+_ASKED: Final = frozenset({"comm_info_request", "kernel_info_request"})
+_OURS: Final = _COMM | _ASKED
 _MOST: Final = 100
 SETTLED_S: Final = 0.04
 """So long after a message was handled, the kernel has told everybody that it is idle."""
@@ -103,7 +107,7 @@ def _poll_channel(here: Any, channel: Any) -> int:
             frames = pair.to_socket.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             break
-        if (kind := _kind(here, frames)) in _COMM:
+        if (kind := _kind(here, frames)) in _OURS:
             _handle(here, frames, kind)
             handled += 1
         else:
@@ -131,7 +135,7 @@ def _poll_queue(here: Any) -> int:
     handled = 0
     for item in items:
         frames = item[2][0] if len(item) == 3 and len(item[2]) == 1 and isinstance(item[2][0], list) else None
-        if frames is not None and handled < _MOST and (kind := _kind(here, frames)) in _COMM:
+        if frames is not None and handled < _MOST and (kind := _kind(here, frames)) in _OURS:
             _handle(here, frames, kind)
             handled += 1
         else:
@@ -155,7 +159,23 @@ def _handle(here: Any, frames: Any, kind: str) -> None:
     here.set_parent(idents, message, channel="shell")
     try:
         here._publish_status("busy", "shell")
-        getattr(here.comm_manager, kind)(None, idents, message)
+        if kind in _COMM:
+            getattr(here.comm_manager, kind)(None, idents, message)
+        else:
+            _answer(here, idents, message, kind)
         here._publish_status("idle", "shell")
     finally:
         here.set_parent(ident, parent, channel="shell")
+
+
+def _answer(here: Any, idents: Any, message: Any, kind: str) -> None:
+    channel = getattr(here, "shell_channel_thread", None)
+    stream = channel.manager.get_subshell_to_shell_channel_socket(None) if channel is not None else here.shell_stream
+    answered = here.shell_handlers[kind](stream, idents, message)
+    if asyncio.iscoroutine(answered):
+        # These wait for nothing, and here the loop is busy with the cell.
+        with contextlib.suppress(StopIteration):
+            answered.send(None)
+        answered.close()
+    if hasattr(stream, "flush"):
+        stream.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import ipywidgets
 
@@ -61,6 +61,15 @@ def mark(widget: Widget, name: str, on: bool) -> None:
         widget.add_class(name)
     elif not on and name in widget._dom_classes:
         widget.remove_class(name)
+
+
+OURS: Final = ("_dom_classes", "description", "disabled", "tooltip", "_options_labels", "index")
+
+
+def again(widget: Widget) -> None:
+    """Send once more what the kernel decides. Not what somebody may be writing in a field."""
+    names = [*OURS, "value"] if isinstance(widget, ipywidgets.HTML) else OURS
+    widget.send_state([name for name in names if name in widget.keys])
 
 
 def every(widget: Widget) -> Iterable[Widget]:

@@ -6,6 +6,7 @@ import html
 from collections.abc import Callable
 from typing import Any, Final
 
+from resumable_nb.doubt import spelled
 from resumable_nb.model import CallRecord
 from resumable_nb.panel import parts, view
 from resumable_nb.panel.actions import Actions
@@ -22,17 +23,15 @@ class Controls:
 
     def __init__(self, actions: Actions) -> None:
         self._yes: Callable[[], None] | None = None
+        self._back: Any = None
+        """The button that asked."""
         self.pause = parts.button("Pause", actions.pause, title="Wait at the next safe point")
         self.resume = parts.button("Resume", actions.resume, title="Go on")
         self.stop = parts.button(
             "Stop", actions.stop, title="End the cell at the next safe point; finished work is kept"
         )
-        retry = parts.button(
-            "Retry failed",
-            lambda: self.ask(
-                "Make the failed calls again when their cells are executed?", "Retry failed", actions.retry
-            ),
-        )
+        question = "Make the failed calls again when their cells are executed?"
+        retry = parts.button("Retry failed", lambda: self.ask(question, "Retry failed", actions.retry, retry))
         self._question = parts.text()
         self._confirm = parts.button("Yes", self._answer)
         cancel = parts.button("Cancel", self._cancel)
@@ -40,9 +39,9 @@ class Controls:
         self._said = parts.text()
         self.box = parts.column([parts.row([self.pause, self.resume, self.stop, retry]), self._asking, self._said])
 
-    def ask(self, question: str, label: str, yes: Callable[[], None]) -> None:
-        """Ask once, in the panel; the focus goes to the answer that changes nothing."""
-        self._yes = yes
+    def ask(self, question: str, label: str, yes: Callable[[], None], back: Any) -> None:
+        """Ask once, in the panel. The focus goes to the answer that changes nothing, and then ``back``."""
+        self._yes, self._back = yes, back
         parts.put(self._question, value=f'<div role="alert">{html.escape(line(question, 300))}</div>')
         parts.put(self._confirm, description=f"Yes: {label}")
         parts.hide(self._asking, False)
@@ -59,12 +58,15 @@ class Controls:
 
     def _answer(self) -> None:
         yes, self._yes = self._yes, None
-        parts.hide(self._asking, True)
+        self._cancel()
         if yes is not None:
             yes()
 
     def _cancel(self) -> None:
         self._yes = None
+        # First: the focus of what is hidden is lost, and the keys with it.
+        if self._back is not None:
+            self._back.focus()
         parts.hide(self._asking, True)
 
 
@@ -73,7 +75,7 @@ class Doubts:
 
     def __init__(self, actions: Actions, controls: Controls) -> None:
         self._actions, self._controls = actions, controls
-        self._ids = [""] * DOUBTS
+        self._calls: dict[int, CallRecord] = {}
         self._rows = [self._row(index) for index in range(DOUBTS)]
         self._more = parts.text()
         self.box = parts.column([*(row for row, _, _ in self._rows), self._more], "rnb-hidden")
@@ -84,9 +86,9 @@ class Doubts:
             call = calls[index] if index < len(calls) else None
             parts.hide(row, call is None)
             if call is not None:
-                if self._ids[index] != call.id:
+                if index in self._calls and self._calls[index].id != call.id:
                     parts.put(value, value="")
-                self._ids[index] = call.id
+                self._calls[index] = call
                 parts.put(told, value=view.doubt(call, run(call)))
         more = len(calls) - DOUBTS
         parts.put(self._more, value=f"<p>{more} more in doubt</p>" if more > 0 else "")
@@ -94,20 +96,32 @@ class Doubts:
     def _row(self, index: int) -> tuple[Any, Any, Any]:
         told = parts.text()
         value = parts.field("Result", "JSON, if it is needed")
-        happened = parts.button("It happened", lambda: self._actions.happened(self._ids[index], value.value))
-        not_happened = parts.button("It did not", lambda: self._not_happened(index))
+        value.continuous_update = False  # whole, and before a click: half a number would be a wrong result
+        happened = parts.button("It happened", lambda: self._happened(index, value.value.strip(), happened))
+        not_happened = parts.button("It did not", lambda: self._not_happened(index, not_happened))
         ask = parts.button(
-            "Ask the tool", lambda: self._actions.ask(self._ids[index]), title="By its reconcile= function"
+            "Ask the tool", lambda: self._actions.ask(self._calls[index].id), title="By its reconcile= function"
         )
         answers = parts.row([happened, value, not_happened, ask])
         return parts.column([told, answers], "rnb-doubt", "rnb-hidden"), told, value
 
-    def _not_happened(self, index: int) -> None:
-        call = self._ids[index]
+    def _happened(self, index: int, value: str, back: Any) -> None:
+        call = self._calls[index]
+        result = f"the result {line(value, 200)}" if value else "no result (None)"
+        self._controls.ask(
+            f"Record that {line(spelled(call), 120)} happened, with {result}?",
+            "it happened",
+            lambda: self._actions.happened(call.id, value),
+            back,
+        )
+
+    def _not_happened(self, index: int, back: Any) -> None:
+        call = self._calls[index].id
         self._controls.ask(
             "If it did happen after all, it will happen twice. Let it be called again?",
             "it did not happen",
             lambda: self._actions.not_happened(call),
+            back,
         )
 
 
@@ -133,15 +147,12 @@ class Steps:
             "rnb-hidden",
         )
         self._detail = parts.text()
-        self._acts = parts.row(
-            [
-                parts.button("Rerun step", self._rerun),
-                parts.button("Restore step", self._restore),
-                parts.button("Compensate", self._compensate),
-            ],
-            "rnb-bar",
-            "rnb-hidden",
-        )
+        self._acting = [
+            parts.button("Rerun step", self._rerun),
+            parts.button("Restore step", self._restore),
+            parts.button("Compensate", self._compensate),
+        ]
+        self._acts = parts.row(self._acting, "rnb-bar", "rnb-hidden")
         self.box = parts.column([*(row for row, _, _ in self._rows), self._pager, self._acts, self._detail])
 
     def window(self, total: int) -> tuple[int, int]:
@@ -189,17 +200,17 @@ class Steps:
     def _rerun(self) -> None:
         step = self.opened
         question = f"Run {step} again the next time its cell is executed? Its record is put aside."
-        self._controls.ask(question, "rerun", lambda: self._actions.rerun(step))
+        self._controls.ask(question, "rerun", lambda: self._actions.rerun(step), self._acting[0])
 
     def _restore(self) -> None:
         step = self.opened
         question = f"Put the variables back as they were after {step}? What they hold now is lost."
-        self._controls.ask(question, "restore", lambda: self._actions.restore(step))
+        self._controls.ask(question, "restore", lambda: self._actions.restore(step), self._acting[1])
 
     def _compensate(self) -> None:
         step = self.opened
         question = f"Undo the finished calls of {step}, newest first, by the functions that their tools name?"
-        self._controls.ask(question, "compensate", lambda: self._actions.compensate(step))
+        self._controls.ask(question, "compensate", lambda: self._actions.compensate(step), self._acting[2])
 
 
 _TIMES: Final = (("any time", 0.0), ("last minute", 60.0), ("last 10 minutes", 600.0), ("last hour", 3600.0),

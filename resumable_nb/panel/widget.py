@@ -13,6 +13,7 @@ from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord,
 from resumable_nb.panel import comms, parts, state, view
 from resumable_nb.panel.actions import Actions
 from resumable_nb.panel.book import Book
+from resumable_nb.panel.latecomers import Latecomers
 from resumable_nb.panel.live import Live
 from resumable_nb.panel.sections import Controls, Doubts, History, Steps
 from resumable_nb.panel.style import style
@@ -37,6 +38,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._live = Live(of.bus, self._draw)
         self._actions = Actions(of, self._say, self._live.wake)
         self._places = Places(_publisher(), of.space.live)
+        self._late = Latecomers()
         self._loaded = self._broken = False
         self._view = VIEWS[0]
         self._status: str = "pending"
@@ -45,6 +47,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._outputs: tuple[str, list[Any]] = ("", [])
         self._build()
         super().__init__(self._children())
+        self._late = Latecomers()  # it was asked when it was made, by nobody
         self.add_class("rnb-panel")
         comms.unblock(parts.every(self))
         self._unpoll = of.control.on_poll(comms.poll)
@@ -59,6 +62,12 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._live.close()
         self._places.end(*self._static())
         self.close()
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """Widgets are asked for all of it by pages that load."""
+        if key is None:
+            self._late.asked(time.monotonic())
+        return super().get_state(key=key, drop_defaults=drop_defaults)
 
     def _ipython_display_(self) -> None:
         made = super()._repr_mimebundle_()
@@ -138,6 +147,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 self._history.draw(self._page(self._history.query(), doubts, now))
             case _:
                 parts.put(self._time, value=self._picture(now) or "<p>Nothing has happened yet.</p>")
+        if self._late.due(time.monotonic()):
+            for widget in parts.every(self):
+                parts.again(widget)
         if now - self._copied_s >= COPY_S:
             self._copied_s = now
             self._places.update(*self._static())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from tests.browser.page import KERNELS, Book, write
+from tests.browser.page import KERNELS, WAIT_MS, Book, write
 from tests.browser.server import Server, serving
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +47,7 @@ def chromium() -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(chromium: BrowserContext) -> Iterator[Page]:
     page = chromium.new_page()
+    page.set_default_timeout(WAIT_MS)
     page.set_viewport_size({"width": 1300, "height": 1000})
     yield page
     page.close()

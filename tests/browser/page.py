@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.server import Server
 
 LOAD = "%load_ext resumable_nb"
 KERNELS = ("latest", "ipykernel-7.3.0", "ipykernel-6.31.0")
 SHOTS = Path(__file__).parent / "shots"
-WAIT_MS = 30_000
+WAIT_MS = 90_000
+"""A slow machine is no fault."""
 expect.set_options(timeout=WAIT_MS)
 
 
@@ -25,6 +29,14 @@ def write(path: Path, cells: list[str], kernel: str) -> None:
     book.metadata["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
     book.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]  # type: ignore[no-untyped-call]
     nbformat.write(book, path)  # type: ignore[no-untyped-call]
+
+
+MANAGER = Path(sys.prefix) / "share/jupyter/labextensions/@jupyter-widgets/jupyterlab-manager/static"
+
+
+def _is_model_code(url: str) -> bool:
+    path = MANAGER / url.partition("?")[0].rpartition("/")[2]
+    return "jupyterlab-manager/static" in url and "HTMLModel:()=>" in path.read_text()
 
 
 class Book:
@@ -72,7 +84,7 @@ class Book:
         path = self.server.folder / self.name
         before = path.stat().st_mtime_ns
         self.page.locator('[data-jp-item-name="save"]').first.click()
-        self.until(lambda: path.stat().st_mtime_ns != before)
+        self.until(lambda: path.stat().st_mtime_ns != before and path.read_bytes().endswith(b"}\n"))
         return nbformat.read(path, 4)  # type: ignore[no-untyped-call]
 
     def kill(self) -> None:
@@ -93,6 +105,19 @@ class Book:
             if kernel.encode() in words and b"ipykernel_launcher" in words:
                 return int(each.parent.name)
         return 0
+
+    @contextlib.contextmanager
+    def late_widgets(self) -> Iterator[Callable[[], bool]]:
+        """The page gets the code of the widgets' models at the block's end: till then it drops what the kernel sends.
+
+        Yields whether it waits for that code, which it fetches when it has been told what to show.
+        """
+        waiting: list[Route] = []
+        self.page.route(_is_model_code, lambda route: waiting.append(route))  # Playwright marks what it is given
+        yield lambda: bool(waiting)
+        for route in waiting:
+            route.continue_()
+        self.page.unroute(_is_model_code)
 
     # --- what is seen
 
@@ -134,7 +159,7 @@ class Book:
             ".rnb-row:visible", has=self.page.get_by_role("button", name=re.compile(rf"[▸▾] {name}$"))
         )
 
-    def until(self, condition: Any, seconds: float = 30) -> None:
+    def until(self, condition: Any, seconds: float = WAIT_MS / 1000) -> None:
         for _ in range(int(seconds * 20)):
             if condition():
                 return

@@ -115,7 +115,7 @@ def _spec(folder: Path, variables: Mapping[str, str]) -> None:
 
 
 def _wait(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         assert process.poll() is None, log.read_text()[-3000:]
         with contextlib.suppress(OSError):

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.browser
 WAITING = """%%resumable waiting
 import asyncio
 from resumable_nb import track
-for turn in track(range(400), "turns"):
+for turn in track(range(400_000), "turns"):
     await asyncio.sleep(0.02)
 turn"""
 BUSY = """%%resumable busy
-for turn in track(range(40_000), "sums"):
+for turn in track(range(40_000_000), "sums"):
     sum(range(6000))
 turn"""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -42,14 +43,20 @@ def orders(book: Book) -> list[int]:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_run_is_paused_stopped_killed_and_finished(open_book: Callable[..., Book], kernel: str) -> None:
     book = open_book([LOAD, "%resumable", TOOLS, FETCH, PAY, SUM], kernel=kernel)
-    hold = book.folder / "hold-45"
-    hold.touch()
+    holds = [book.folder / f"hold-{order}" for order in (10, 20, 45)]
+    for each in holds:
+        each.touch()
+
+    def pause_at(hold: Path) -> None:
+        """Clicked while that order is on its way, so that it cannot come too late."""
+        book.until(lambda: int(hold.name[5:]) in orders(book))
+        book.button("Pause").click()
+        hold.unlink()
+        expect(book.head).to_contain_text("paused")
 
     book.run_all()
     book.runs(4)
-    book.until(lambda: len(orders(book)) > 5)
-    book.button("Pause").click()
-    expect(book.head).to_contain_text("paused")
+    pause_at(holds[0])
     book.runs(4)
     book.runs(5)
     paused_at = len(orders(book))
@@ -60,9 +67,7 @@ def test_a_run_is_paused_stopped_killed_and_finished(open_book: Callable[..., Bo
 
     book.button("Resume").click()
     expect(book.head).to_contain_text("running")
-    book.until(lambda: len(orders(book)) > paused_at + 3)
-    book.button("Pause").click()
-    expect(book.head).to_contain_text("paused")
+    pause_at(holds[1])
     book.interrupt()  # the toolbar's stop button, between two calls: nothing is in doubt
     book.ran(4)
     expect(book.output(4)).to_contain_text("Stopped: stopped by an interrupt")
@@ -75,7 +80,7 @@ def test_a_run_is_paused_stopped_killed_and_finished(open_book: Callable[..., Bo
     expect(book.panel).to_be_hidden()
     copy = book.output(1).locator(".rnb-static")
     expect(copy).to_contain_text("Run %resumable for the living panel")
-    hold.unlink()
+    holds[2].unlink()
 
     book.run_all()
     book.ran(4)
@@ -87,6 +92,8 @@ def test_a_run_is_paused_stopped_killed_and_finished(open_book: Callable[..., Bo
     book.shot(f"in doubt {kernel}")
     doubt.get_by_label("Result").fill("450")
     doubt.get_by_role("button", name="It happened").click()
+    expect(book.panel.get_by_role("alert")).to_contain_text("charge(order=45) happened, with the result 450?")
+    book.button("Yes: it happened").click()
     expect(doubt).to_have_count(0)
     expect(book.panel.get_by_role("status")).to_contain_text("recorded as happened")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.test_cells import Client, kernel
+from tests.kernel.test_cells import TIMEOUT_S, Client, kernel
 from tests.kernel.test_control import ASYNC, CPU, SYNC, TOOLS, Book
 from tests.kernels import LOAD
 
@@ -31,6 +31,18 @@ class Panel:
         data: dict[str, Any] = {"method": "custom", "content": {"event": "click"}}
         channel.send(session.msg("comm_msg", {"comm_id": self._comms[button], "data": data}))
 
+    def ask(self, kind: str) -> dict[str, Any]:
+        """A question as a page asks it that is loaded meanwhile. Returns what is answered while the cell runs."""
+        session, channel = self._client.client.session, self._client.client.shell_channel
+        asked = session.msg(kind, {})
+        channel.send(asked)
+        while True:
+            answer = self._client.client.get_shell_msg(timeout=TIMEOUT_S)
+            if answer["parent_header"].get("msg_id") == asked["header"]["msg_id"]:
+                content: dict[str, Any] = answer["content"]
+                return content
+            assert answer["msg_type"] != "execute_reply", "the cell has ended"
+
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Book, Panel]]:
@@ -53,6 +65,9 @@ def test_clicks_on_the_shell_channel_act_while_a_cell_runs(
     cell.until("begun")
     panel.click("Pause")
     cell.until("paused by the panel")
+    if text is not ASYNC:  # there the kernel's loop has taken the question, and keeps it until the cell's end
+        assert panel.ask("kernel_info_request")["status"] == "ok"
+        assert set(panel._comms.values()) <= set(panel.ask("comm_info_request")["comms"])
     assert book.status() == "paused"
     panel.click("Resume")
     cell.until("then went on")
