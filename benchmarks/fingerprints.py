@@ -27,8 +27,8 @@ def _numeric(size_bytes: int, rounds: int) -> Iterator[Race]:
     flat = matrix.reshape(-1)
     hashed = timed(lambda: blake3(flat.view(np.uint8).data).digest())
 
-    def race(what: str, value: object, limit: float | None = NUMERIC) -> Race:
-        return Race(f"{size} {what}", timed(lambda: fingerprint(value)), "blake3", hashed, limit, rounds)
+    def race(what: str, value: object) -> Race:
+        return Race(f"{size} {what}", timed(lambda: fingerprint(value)), "blake3", hashed, NUMERIC, rounds)
 
     yield race("array of float64", flat)
     yield race("array of int64", flat.view(np.int64))
@@ -36,7 +36,7 @@ def _numeric(size_bytes: int, rounds: int) -> Iterator[Race]:
     columns = {f"c{k}": part for k, part in enumerate(np.split(flat[: flat.size // 10 * 10], 10))}
     yield race("frame, 10 columns, each its own", pd.DataFrame(columns, copy=False))
     yield race("in arrays of 1 MB", np.array_split(flat, max(1, size_bytes >> 20)))
-    yield race("array in Fortran order", flat[: flat.size // 100 * 100].reshape(100, -1).T, None)
+    yield race("array in Fortran order", flat[: flat.size // 100 * 100].reshape(100, -1).T)
 
 
 def _objects(number: int, rounds: int) -> Iterator[Race]:

@@ -1,24 +1,35 @@
-"""Arrays of numpy: dtype, shape, and the content in C order whatever the layout; all NaNs are one."""
+"""Arrays of numpy: dtype, shape, and the content in C order whatever the layout; all NaNs are one.
+
+A large array is cut into boxes, by shape and item size alone. Each is copied into C order, if it does not lie so, and
+hashed while it is in the cache of a core; threads share the boxes. The digest is that of the digests of the boxes.
+"""
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
+import os
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from blake3 import blake3
 
 from resumable_nb.canonical.writer import Canonical, Expander, Node, Written, text
 
-_BLOCK_BYTES: Final = 1 << 20
-_COPY_BYTES: Final = 1 << 18
-_AHEAD_BYTES: Final = 1 << 23
-_HANDED_BYTES: Final = 1 << 21
-_GROUP_BYTES: Final = 1 << 26
-_LINE_ROWS: Final = 8
-_LINE_BYTES: Final = 1 << 16
+T = TypeVar("T")
+
+_BOX_BYTES: Final = 1 << 20
+_RUN_BYTES: Final = 1 << 14
+_LINE_BYTES: Final = 1 << 15
+_TILE_ROWS: Final = 16
+_STREAMS: Final = 64
+_FAR_BYTES: Final = 512
+_SHARED_BYTES: Final = 1 << 23
+_HELPERS: Final = min(3, (os.cpu_count() or 1) - 1)
 
 
 def numpy_expander(kind: type) -> Expander | None:
@@ -62,28 +73,75 @@ def _array(value: Any, canon: Canonical) -> bytes | Node:
 
 
 def _hashed(head: bytes, value: Any) -> blake3:
-    hasher = blake3(head)
+    if value.nbytes <= _BOX_BYTES:
+        return _add(blake3(head), value)
+    boxes = list(_boxes(value))
+    return _joined(head, _shared(lambda k: _add(blake3(), boxes[k]).digest(), len(boxes), value.nbytes))
+
+
+def _joined(head: bytes, digests: Iterable[bytes]) -> blake3:
+    """A large array, by the digests of its boxes."""
+    return blake3(b"Nl" + head).update(b"".join(digests))
+
+
+def _add(hasher: blake3, value: Any) -> blake3:
+    np = sys.modules["numpy"]
     if value.dtype.char in "fd" and value.dtype.isnative and value.flags.c_contiguous:
-        return _hash_floats(hasher, value.reshape(-1))
-    pieces = _content(value)
-    for data in _ahead(pieces) if value.nbytes > _AHEAD_BYTES else pieces:
+        # Hashed first, and looked at while it is in the cache: most have no NaN, and that is cheapest.
+        before = hasher.copy()
+        hasher.update(_bytes(np, value))
+        if not _has_nan(np, value.reshape(-1)):
+            return hasher
+        hasher = before
+    for data in _content(value):
         hasher.update(data)
     return hasher
 
 
-def _hash_floats(hasher: blake3, flat: Any) -> blake3:
-    """Each block is hashed first, and looked at while it is in the cache: most have no NaN, and that is cheapest."""
-    np = sys.modules["numpy"]
-    step = _BLOCK_BYTES // flat.itemsize
-    for start in range(0, flat.size, step):
-        block = flat[start : start + step]
-        before = hasher.copy()
-        hasher.update(_bytes(np, block))
-        if _has_nan(np, block):
-            for data in _content(flat[start:]):
-                before.update(data)
-            return before
-    return hasher
+def _boxes(value: Any) -> Iterator[Any]:
+    """The parts of a large array, of about ``_BOX_BYTES``, in an order that the shape alone decides."""
+    sides = _sides(value.shape, value.itemsize)
+    starts = (range(0, length, side) for length, side in zip(value.shape, sides, strict=True))
+    for corner in itertools.product(*starts):
+        yield value[tuple(slice(start, start + side) for start, side in zip(corner, sides, strict=True))]
+
+
+def _sides(shape: tuple[int, ...], item_bytes: int) -> list[int]:
+    """The shape of a box: it has long runs along the last axis, and width along the first, so no layout is slow."""
+    sides = [1] * len(shape)
+    backwards = range(len(shape) - 1, -1, -1)
+    for axes, size_bytes in ((backwards, _RUN_BYTES), (range(len(shape)), _BOX_BYTES), (backwards, _BOX_BYTES)):
+        for axis in axes:
+            room = size_bytes // (math.prod(sides) * item_bytes)
+            sides[axis] = min(shape[axis], sides[axis] * max(1, room))
+    return sides
+
+
+def _shared(work: Callable[[int], T], number: int, size_bytes: int) -> list[T]:
+    """What ``work`` makes of 0, 1, … in order. Threads take turns, so one that gets no core holds nothing up."""
+    if size_bytes <= _SHARED_BYTES or not _HELPERS:
+        return list(map(work, range(number)))
+    made: dict[int, T] = {}
+    waiting = deque(range(number))
+
+    def go_on() -> None:
+        while waiting:
+            try:
+                turn = waiting.popleft()
+            except IndexError:  # another thread took the last
+                return
+            made[turn] = work(turn)
+
+    with ThreadPoolExecutor(_HELPERS) as helpers:
+        helping = [helpers.submit(go_on) for _ in range(_HELPERS)]
+        try:
+            go_on()
+            for each in helping:
+                if not each.cancel():
+                    each.result()
+        finally:
+            waiting.clear()  # an interrupt ends all of them
+    return [made[k] for k in range(number)]
 
 
 @functools.lru_cache(maxsize=256)
@@ -100,45 +158,32 @@ def _head(value: Any, kind: bytes = b"") -> bytes:
 
 def columns_of(matrix: Any) -> list[Written]:
     """Each column of a matrix in row order, as that column alone would be written; memory is read once for all."""
-    hashers = [blake3(_head(matrix[:, k])) for k in range(matrix.shape[1])]
-    pieces = _lines(matrix)
-    for lines in _ahead(pieces) if matrix.nbytes > _AHEAD_BYTES else pieces:
-        for hasher, line in zip(hashers, lines, strict=True):
-            hasher.update(line.data)
+    rows, columns = matrix.shape
+    heads = [_head(matrix[:, k]) for k in range(columns)]
+    (side,) = _sides((rows,), matrix.itemsize)
+
+    def part(k: int) -> list[blake3]:
+        return _add_lines([blake3() for _ in heads], matrix[k * side : (k + 1) * side])
+
+    if rows == side:
+        hashers = _add_lines([blake3(head) for head in heads], matrix)
+    else:
+        parts = _shared(part, -(-rows // side), matrix.nbytes)
+        digests = ([own[k].digest() for own in parts] for k in range(columns))
+        hashers = list(map(_joined, heads, digests))
     return [Written(b"#" + each.digest(length=16)) for each in hashers]
 
 
-def _lines(matrix: Any) -> Iterator[Any]:
-    """The bytes of a matrix by columns: a row of bytes for each, some rows of the matrix at a time."""
+def _add_lines(hashers: list[blake3], matrix: Any) -> list[blake3]:
+    """Add each column to its hasher, some rows at a time."""
     np = sys.modules["numpy"]
-    rows, columns = matrix.shape
-    line_bytes = max(_LINE_BYTES, _BLOCK_BYTES // columns)
-    step = max(1, min(line_bytes // matrix.itemsize, _GROUP_BYTES // (matrix.itemsize * columns)))
-    for start in range(0, rows, step):
+    step = max(1, _LINE_BYTES // matrix.itemsize)
+    for start in range(0, len(matrix), step):
         block = _copy(np, matrix[start : start + step].T)
         whole = _one_nan(np, block) if matrix.dtype.kind in "fc" else block
-        yield whole.reshape(columns, -1).view(np.uint8)
-
-
-def _ahead(pieces: Iterator[Any]) -> Iterator[Any]:
-    """The same pieces, some made in a thread while those before them are hashed."""
-    with ThreadPoolExecutor(1) as helper:
-        coming = helper.submit(_some, pieces)
-        while made := coming.result():
-            coming = helper.submit(_some, pieces)
-            yield from made
-
-
-def _some(pieces: Iterator[Any]) -> list[Any]:
-    """The next pieces, enough for handing them over to cost little."""
-    made: list[Any] = []
-    size_bytes = 0
-    for piece in pieces:
-        made.append(piece)
-        size_bytes += memoryview(piece).nbytes
-        if size_bytes >= _HANDED_BYTES:
-            break
-    return made
+        for hasher, line in zip(hashers, whole.reshape(len(hashers), -1).view(np.uint8), strict=True):
+            hasher.update(line.data)
+    return hashers
 
 
 def _object_parts(value: Any) -> list[object]:
@@ -162,7 +207,7 @@ def _masked(value: Any, _canon: Canonical) -> Node:
 
 
 def _content(value: Any) -> Iterator[Any]:
-    """The bytes of an array in C order, in pieces; memory is read where it lies when it can be."""
+    """The bytes of a box in C order; memory is read where it lies when it can be."""
     np = sys.modules["numpy"]
     if value.dtype.names is not None:  # field by field: between fields there is padding, with chance content
         for name in value.dtype.names:
@@ -175,18 +220,8 @@ def _content(value: Any) -> Iterator[Any]:
         value = _without_padding(np, value)
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
-    floats = value.dtype.kind in "fc"
-    if not value.flags.c_contiguous:
-        for block in _blocks(value):
-            own = _copy(np, block)
-            yield _bytes(np, _one_nan(np, own) if floats else own)
-    elif floats:
-        flat = value.reshape(-1)
-        step = _BLOCK_BYTES // flat.dtype.itemsize
-        for start in range(0, flat.size, step):
-            yield _bytes(np, _one_nan(np, flat[start : start + step]))
-    else:
-        yield _bytes(np, value)
+    own = value if value.flags.c_contiguous else _copy(np, value)
+    yield _bytes(np, _one_nan(np, own) if value.dtype.kind in "fc" else own)
 
 
 def _bytes(np: Any, value: Any) -> Any:
@@ -194,32 +229,24 @@ def _bytes(np: Any, value: Any) -> Any:
     return value.reshape(-1).view(np.uint8).data if value.size and value.dtype.itemsize else b""
 
 
-def _blocks(value: Any) -> Iterator[Any]:
-    """Parts of an array, in C order, small enough to be copied within the cache."""
-    if value.nbytes <= _COPY_BYTES or value.ndim == 0:
-        yield value
-        return
-    row_bytes = value.nbytes // len(value)
-    step = _COPY_BYTES // max(1, row_bytes)
-    if step == 0 and abs(value.strides[0]) < abs(value.strides[-1]) and row_bytes * _LINE_ROWS <= _GROUP_BYTES:
-        step = _LINE_ROWS  # neighbours in memory are one below the other: use each cache line whole
-    if step == 0:
-        for row in value:
-            yield from _blocks(row)
-        return
-    for start in range(0, len(value), step):
-        yield value[start : start + step]
-
-
 def _copy(np: Any, block: Any) -> Any:
-    """The block in C order, copied in tiles that fit into the cache."""
+    """The block in C order. How it is copied depends on how it lies: numpy alone would run along the last axis."""
     own = np.empty(block.shape, block.dtype)
-    tile = max(1, _COPY_BYTES * block.shape[-1] // block.nbytes) if block.nbytes > _COPY_BYTES else 0
-    if not tile or block.ndim < 2:
+    width = block.shape[-1] if block.ndim > 1 else 0
+    if width and width <= min(8, 32 // max(1, block.itemsize)):  # loops that short cost more than what they do
+        for k in range(width):
+            own[..., k] = block[..., k]
+        return own
+    near = min(range(block.ndim), key=lambda axis: abs(block.strides[axis]), default=0)
+    few = block.ndim < 2 or block.shape[near] < _TILE_ROWS or block.size <= _STREAMS * block.shape[near]
+    if few or abs(block.strides[-1]) < _FAR_BYTES:
         own[...] = block
         return own
-    for start in range(0, block.shape[-1], tile):
-        own[..., start : start + tile] = block[..., start : start + tile]
+    turned, planes = np.moveaxis(own, near, -2), np.moveaxis(block, near, -2)
+    for where in np.ndindex(planes.shape[:-2]):
+        for start in range(0, width, _STREAMS):
+            # First as it lies, in long pieces, then turned round within the nearest cache.
+            turned[where][:, start : start + _STREAMS] = planes[where][:, start : start + _STREAMS].copy("K")
     return own
 
 

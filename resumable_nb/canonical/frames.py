@@ -11,6 +11,8 @@ from resumable_nb.canonical.arrays import columns_of
 from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
 
 _FEW_COLUMNS: Final = 8
+_NUMBERS: Final = "?bBhHiIlLqQefdFD"
+"""Codes of dtypes whose bytes are their content; long doubles have padding."""
 
 
 def frame_expander(kind: type) -> Expander | None:
@@ -82,7 +84,7 @@ def _columns(value: Any) -> list[Any]:
     if len(columns) < _FEW_COLUMNS or not len(value) or _lies_together(columns[0]) or len(kinds) > 1:
         return columns
     matrix = value.to_numpy()  # no copy, where all of it is one block
-    plain = isinstance(matrix, np.ndarray) and matrix.dtype in kinds and matrix.dtype.kind in "biufc"
+    plain = isinstance(matrix, np.ndarray) and matrix.dtype in kinds and matrix.dtype.char in _NUMBERS
     if not plain or not matrix.dtype.isnative or not np.may_share_memory(matrix, columns[0]):
         return columns
     return list(columns_of(matrix))
