@@ -16,14 +16,13 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
+from resumable_nb import widgets
 from resumable_nb.settle import settle
 
 Output = dict[str, Any]
 
-WIDGET: Final = "application/vnd.jupyter.widget-view+json"
-"""Names a widget's model, which is gone when its kernel is."""
 
 _muted = threading.local()
 
@@ -270,7 +269,9 @@ def replay(shell: Any, outputs: list[Output]) -> None:
 
 def _lasting(data: dict[str, Any]) -> dict[str, Any]:
     """A bundle without what needs the kernel that made it."""
-    return {mime: value for mime, value in data.items() if mime != WIDGET} or {"text/plain": "[widget]"}
+    if widgets.model(data) is not None:
+        return data
+    return {mime: value for mime, value in data.items() if mime != widgets.WIDGET} or {"text/plain": "[widget]"}
 
 
 def _plain(value: Any) -> Any:

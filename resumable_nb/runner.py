@@ -9,7 +9,7 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from resumable_nb import divergence, output, plan, scope
+from resumable_nb import divergence, output, plan, scope, widgets
 from resumable_nb.configured import Configured
 from resumable_nb.control import Control
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask
@@ -313,6 +313,7 @@ class Runner:
         settings, not_kept, more = self._configured.commit(spec.id, old, spec.body, space.variables)
         rows |= more
         after = self.keys.own_changes(execution, space, key, capture.unchanged)
+        in_place = execution.before.in_place(space, capture.changed & set(given))
         record = msgspec.structs.replace(
             execution.record,
             status="done",
@@ -327,7 +328,7 @@ class Runner:
             saved_names=capture.saved,
             unsaved=capture.unsaved,
             error="",
-            replay=execution.before.in_place(space, capture.changed & set(given)) or not_kept,
+            replay=in_place or not_kept or widgets.why_replayed(outputs),
             settings=settings,
             left=left,
             memory=memory,

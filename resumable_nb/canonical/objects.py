@@ -26,6 +26,7 @@ from resumable_nb.canonical.origin import qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node, Written, count, shrink, text
 from resumable_nb.errors import RAISED_BY, NoContent
 from resumable_nb.source import code_form
+from resumable_nb.widgets import is_shell, is_tied
 
 _NEW: Final = {copyreg.__newobj__, copyreg.__newobj_ex__, copyreg._reconstructor}  # type: ignore[attr-defined]
 _SAID: Final = {"__notes__", RAISED_BY}
@@ -54,7 +55,9 @@ def object_expander(kind: type) -> Expander:
             return expander
     if kind in (io.StringIO, io.BytesIO):
         return _buffer
-    if issubclass(kind, _PASSING) or _is_restless(kind):
+    if is_shell(kind):
+        return _shell
+    if issubclass(kind, _PASSING) or _is_restless(kind) or is_tied(kind):
         return _passing
     if issubclass(kind, Iterator | AsyncIterator) and kind.__module__ in ("builtins", "itertools", "_csv"):
         return _passing
@@ -74,6 +77,10 @@ def _is_restless(kind: type) -> bool:
 
 def _passing(_value: object, _canon: Canonical) -> bytes:
     raise NoContent("it lives in this process only")
+
+
+def _shell(_value: object, _canon: Canonical) -> bytes:
+    return b"get_ipython()"
 
 
 def _head(tag: bytes, value: object) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from resumable_nb.codec.definitions import is_filled, own_dict
 from resumable_nb.codec.encoder import Encoder
+from resumable_nb.widgets import state_of
 
 FINDABLE: Final = 1_000_000
 """How many objects are looked at in search of a path."""
@@ -48,7 +49,7 @@ def changes_unseen(thing: object) -> bool:
 _LOOKS: Final = itertools.count(1)
 
 
-def opaque(kind: str, identity: int, look: int) -> None:
+def opaque(kind: str, identity: int, look: int, state: str) -> None:
     """What stands in a stream for an object that cannot be written. Such a stream is compared, never read."""
 
 
@@ -76,7 +77,7 @@ class Probe(Encoder):
             self.offenders.append((thing, error))
             # A generator goes on and a file's position moves, and nothing shows it: no two looks are the same.
             look = next(_LOOKS) if changes_unseen(thing) and not self._untouched else 0
-            return opaque, (kind.__qualname__, id(thing), look)
+            return opaque, (kind.__qualname__, id(thing), look, state_of(thing))
         return reduced
 
 

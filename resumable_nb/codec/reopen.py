@@ -144,6 +144,10 @@ def connect(path: str, attributes: Mapping[str, Any], pragmas: Mapping[str, int]
     return connection
 
 
+def get_shell() -> Any:
+    return importlib.import_module("IPython").get_ipython()
+
+
 def set_figure(figure: Any, content: tuple[dict[str, Any], int]) -> None:
     """A figure that pyplot had open, under this number. It was shown when it was made, and is not shown again."""
     state, number = content

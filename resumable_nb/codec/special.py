@@ -19,6 +19,7 @@ from typing import Any, Final
 import cloudpickle
 
 from resumable_nb.codec import handles, rebuild, reopen
+from resumable_nb.widgets import is_shell, is_tied
 
 Reduced = Any
 Reduce = Callable[[Any], Reduced]
@@ -116,6 +117,14 @@ def _arrow(array: Any) -> Reduced:
     return rebuild.make_arrow, (array.type, len(array), buffers, array.null_count, 0)
 
 
+def _shell(_shell: Any) -> Reduced:
+    return reopen.get_shell, ()
+
+
+def _tied(thing: Any) -> Reduced:
+    return handles.refuse(thing, ", which is a part of its kernel")
+
+
 def _figure(figure: Any) -> Reduced:
     """One that pyplot has open would open itself when it is read."""
     reduced = figure.__reduce_ex__(5)
@@ -142,6 +151,10 @@ def special(kind: type) -> Reduce | None:
     """How objects of this type are reduced; None: in the usual way."""
     if kind in _EXACT:
         return _EXACT[kind]
+    if is_shell(kind):
+        return _shell
+    if is_tied(kind):
+        return _tied
     if issubclass(kind, io.IOBase) and not issubclass(kind, io.BytesIO | io.StringIO):
         return None if any(map(_reduces_itself, kind.__mro__)) else _file
     if kind.__module__ == "itertools" and hasattr(kind, "__reduce__"):

@@ -59,6 +59,16 @@ def _short(piece: Piece) -> str:
     return f"{where} {text[:90]!r}"
 
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
+BAR = re.compile(r"\s*\d+%\|")
+"""A progress bar's text. Its widget has done its work, and is gone with its kernel."""
+
+
+def _shown(data: Any) -> Any:
+    bar = BAR.match(str(data.get("text/plain", "")))
+    return {mime: value for mime, value in data.items() if mime != WIDGET} if bar else data
+
+
 def _pieces(outputs: list[Any]) -> Iterator[Piece]:
     """An output in lines, without what is ours, counts and addresses. Streams that alternate have no certain order."""
     streams: dict[str, str] = {}
@@ -73,7 +83,8 @@ def _pieces(outputs: list[Any]) -> Iterator[Piece]:
         if output.output_type == "error":
             yield from _lines({"error": "\n".join([output.ename, output.evalue])})
         else:
-            yield from _lines({f"{output.output_type} {mime}": str(data) for mime, data in sorted(output.data.items())})
+            shown = sorted(_shown(output.data).items())
+            yield from _lines({f"{output.output_type} {mime}": str(data) for mime, data in shown})
     yield from _lines(streams)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 CELL_TIMEOUT_S = 120
 PROBE = Path(__file__).parent / "probe.py"
@@ -148,6 +148,9 @@ async def _run(life: Life, place: Place, manager: Any, load: bool, kill: Kill | 
     except CellExecutionError as error:
         life.failed = index
         life.error = f"cell [{index}] raised {error.ename}: {error.evalue}"
+    except CellTimeoutError:
+        life.failed = index
+        life.error = f"cell [{index}] ran for {CELL_TIMEOUT_S} s"
     finally:
         client.kc.stop_channels()
 

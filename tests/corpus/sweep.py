@@ -63,9 +63,11 @@ async def sweep(notebook_path: Path, *, seed: int, kills: int) -> Verdict:
         places = [_place(root / name, notebook_path) for name in ("first", "second", "resumed")]
         plain = [await live(_cleared(notebook), place, load=False) for place in places[:2]]
         ends = [life.failed for life in plain if life.failed is not None]
-        if ends and min(ends) > 0:
+        if ends:
             verdict.cut = plain[0].error or plain[1].error
             notebook.cells = notebook.cells[: min(ends)]
+            if not any(cell.cell_type == "code" and cell.source.strip() for cell in notebook.cells):
+                return verdict
             places[:2] = [_place(root / name, notebook_path) for name in ("first again", "second again")]
             plain = [await live(_cleared(notebook), place, load=False) for place in places[:2]]
         if error := plain[0].error or plain[1].error or ("the kernel died" if plain[0].died or plain[1].died else ""):

@@ -1,0 +1,60 @@
+"""Widgets and the shell: not saved, told apart, and shown anew where somebody may turn them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from resumable_nb.canonical import fingerprint
+from resumable_nb.codec import Codec
+from resumable_nb.errors import NoContent, NotSaved
+from resumable_nb.output import replay
+from resumable_nb.widgets import WIDGET, why_replayed
+
+
+def shown(widget: ipywidgets.Widget) -> list[dict[str, Any]]:
+    return [{"output_type": "display_data", "data": {WIDGET: {"model_id": widget.model_id}}}]
+
+
+def test_a_widget_is_refused_at_once() -> None:
+    with pytest.raises(NotSaved, match=r"'a'\]: .* 'IntSlider' object, which is a part of its kernel"):
+        Codec({}).encode({"a": ipywidgets.IntSlider()})
+    with pytest.raises(NoContent):
+        fingerprint(ipywidgets.IntSlider())
+
+
+def test_a_change_of_a_widget_is_seen() -> None:
+    slider, coder = ipywidgets.IntSlider(value=3), Codec({})
+    before = coder.digestible(slider).stream
+    assert coder.digestible(slider).stream == before
+    slider.value = 4
+    assert coder.digestible(slider).stream != before
+
+
+def test_the_shell_is_that_of_the_process_that_reads() -> None:
+    shell, coder = InteractiveShell.instance(), Codec({})
+    assert coder.decode(coder.encode([shell]).stream) == [shell]
+    assert fingerprint(shell) == fingerprint(shell)
+    InteractiveShell.clear_instance()
+
+
+def test_a_step_is_replayed_for_widgets_but_for_no_progress_bar() -> None:
+    bar = ipywidgets.HBox([ipywidgets.HTML(), ipywidgets.FloatProgress(), ipywidgets.HTML()])
+    box = ipywidgets.VBox([ipywidgets.Label(), ipywidgets.Button()])
+    assert why_replayed(shown(bar)) == ""
+    assert why_replayed(shown(box)) == "it shows a widget (VBox)"
+    assert why_replayed([{"output_type": "stream", "name": "stdout", "text": "x"}]) == ""
+    outputs = shown(box)
+    box.close()
+    assert why_replayed(outputs) == ""
+
+
+def test_a_widget_that_is_gone_is_shown_as_its_text(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = InteractiveShell.instance()
+    data = {WIDGET: {"model_id": "of another kernel"}, "text/plain": "IntSlider(value=3)"}
+    replay(shell, [{"output_type": "display_data", "data": data, "metadata": {}}])
+    InteractiveShell.clear_instance()
+    assert capsys.readouterr().out == "IntSlider(value=3)\n"
