@@ -173,7 +173,7 @@ class StepContext:
         host = _provider[0]()
         source = _sources.get(self.block_id) or self._in_file(frame)
         parent = scope.current()
-        step_id = step_path(parent.id, self.name, parent.next_ordinal(f"step {self.name}"))
+        step_id = step_path(parent.id, self.name, parent.next_ordinal(f"{scope.STEP}{self.name}"))
         spec = StepSpec(step_id, self.name, "block", source.body, source.text, self.options, host.base)
         space = host.space_of(frame, source.body)
         always = "it yields values, so its body always runs" if source.kind == "generator" else ""

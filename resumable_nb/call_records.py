@@ -51,6 +51,10 @@ class CallRecords(Records):
         found = self._scan(CallRecord, "call/" if step is None else f"call/{step}@")
         return sorted(found, key=lambda record: (record.step, record.n))
 
+    def calls_inside(self, step: str) -> list[CallRecord]:
+        """Those of the steps inside a step, in no order that matters."""
+        return self._scan(CallRecord, f"call/{step}/")
+
     def find_call(self, call: str) -> CallRecord:
         """The call whose id is ``call``, or begins so. Raises ``UsageError`` where that is none, or several."""
         if len(call) < SHORTEST_ID:

@@ -153,7 +153,7 @@ class _Call:
                 return self.replay(record)
             case plan.ReplayError(record):
                 self.effect.emit("call.replayed")
-                error = result.error_of(self.journal, record)
+                error = result.error_of(self.journal, record, self.tool.terminal + self.tool.retry.retry_on)
                 if not self._handled(record):  # what has handled it may tell it on, as it did before
                     error.add_note(f"(recorded: {record.tool} was not called again; call {record.id})")
                 return self.effect.failed(record, Raised(error))
@@ -177,7 +177,7 @@ class _Call:
         """Whether the recorded error is one that the tool memoises. One without an end was between two tries."""
         if record is MISSING or record.status != "failed" or record.ended_at is None or not self.tool.terminal:
             return False
-        return isinstance(result.error_of(self.journal, record), self.tool.terminal)
+        return result.is_one_of(self.journal, record, self.tool.terminal)
 
     def _handled(self, record: CallRecord | Missing) -> bool:
         """Whether the step went on after the error in an earlier execution, and has to go the same way now.

@@ -11,8 +11,8 @@ from resumable_nb.drive import inside_a_tool
 from resumable_nb.errors import Diverged
 from resumable_nb.frame import user_level
 from resumable_nb.journal import Journal
-from resumable_nb.model import MISSING, CallRecord, Missing, place
-from resumable_nb.scope import StepScope
+from resumable_nb.model import MISSING, CallRecord, Missing, place, step_path
+from resumable_nb.scope import STEP, StepScope
 from resumable_nb.tooldef import Tool
 
 SHOWN = 5
@@ -64,9 +64,14 @@ def report(journal: Journal, scope: StepScope) -> None:
         for record in _unclaimed(journal, scope)
         if record.n >= scope.first_call and not record.repeatable and record.inside not in scope.claimed
     ]
+    left += _passed_over(journal, scope)
     if not left:
         return
-    shown = [f"{spelled(record)} {_happened(record)} (call {record.id})" for record in left[:SHOWN]]
+    shown = [
+        f"{spelled(record)} {f'in step {record.step!r} ' if record.step != scope.id else ''}{_happened(record)} "
+        f"(call {record.id})"
+        for record in left[:SHOWN]
+    ]
     more = [f"and {len(left) - SHOWN} more"] if len(left) > SHOWN else []
     warnings.warn(
         f"step {scope.id!r} went on unchanged, and has not asked again for {'; '.join([*shown, *more])}. If it made "
@@ -75,6 +80,27 @@ def report(journal: Journal, scope: StepScope) -> None:
         DivergenceWarning,
         stacklevel=2,
     )
+
+
+def _passed_over(journal: Journal, scope: StepScope) -> list[CallRecord]:
+    """Recorded effects of nested steps that were not entered: a name may hold what differs in each run."""
+    found = [each for each in _asked_for(journal.calls_inside(scope.id)) if not each.repeatable]
+    if not found:
+        return []
+    names = [(key.removeprefix(STEP), count) for key, count in scope.ordinals.items() if key.startswith(STEP)]
+    entered = {step_path(scope.id, name, k) for name, count in names for k in range(count)}
+    # What an earlier version left was made by other code, or from another state.
+    earlier = [each.ended_at or 0.0 for each in journal.versions(scope.id) if each.version < scope.version]
+    finished = max(earlier, default=0.0)
+    inside = len(scope.id) + 1
+    return [
+        each
+        for each in found
+        if each.status != "failed"
+        and each.started_at > finished
+        and scope.claimed.isdisjoint((place(each.identity, each.k), each.inside))
+        and f"{scope.id}/{each.step[inside:].partition('/')[0]}" not in entered
+    ]
 
 
 def _unclaimed(journal: Journal, scope: StepScope) -> list[CallRecord]:

@@ -216,6 +216,8 @@ class CallRecord(Stored, frozen=True, kw_only=True):
     unavailable: str = ""
     """Why the value of a done call could not be saved."""
     error: str = ""
+    raised: tuple[str, ...] = ()
+    """Qualified names of the failed call's exception class and its bases: a class made anew is known by them."""
     escaped: bool = False
     """The failure left the step: the step did not handle it."""
     doubt: str = ""

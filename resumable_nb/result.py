@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
 from resumable_nb import codec
+from resumable_nb.canonical import qualified
 from resumable_nb.doubt import unavailable
 from resumable_nb.errors import CallError, NotSaved, ResumableError
 from resumable_nb.journal import Journal
 from resumable_nb.model import CallRecord
 from resumable_nb.preview import cut, preview, scrub
+from resumable_nb.retry import Errors
 
 Rows = dict[str, bytes]
 
@@ -73,25 +77,81 @@ def with_error(
         if not any(secret.encode() in data for secret in secrets):
             name, rows = journal.blob_row(data)
             break
-    failed = msgspec.structs.replace(record, status="failed", result=name, error=one_line(error, secrets), doubt="")
+    failed = msgspec.structs.replace(
+        record,
+        status="failed",
+        result=name,
+        error=one_line(error, secrets),
+        raised=tuple(map(qualified, type(error).__mro__[:-1])),
+        doubt="",
+    )
     return failed, rows
 
 
-def error_of(journal: Journal, record: CallRecord) -> Exception:
-    """The recorded exception of a failed call."""
+def is_one_of(journal: Journal, record: CallRecord, kinds: Errors) -> bool:
+    """Whether a failed call raised one of these: the class itself, or one made anew by the same code."""
+    return any(qualified(kind) in record.raised for kind in kinds) or isinstance(error_of(journal, record), kinds)
+
+
+def error_of(journal: Journal, record: CallRecord, kinds: Errors = ()) -> Exception:
+    """The recorded exception of a failed call; as one of the classes ``kinds`` where it was one of that name."""
     try:
         kept = codec.loads_value(journal.blob(record.result)) if record.result else None
     except NotSaved:
         kept = None
     match kept:
         case Exception():
-            error = kept
+            return _as_living(kept, kinds)
         case (type() as kind, str() as message) if issubclass(kind, Exception):
-            error = kind.__new__(kind)
-            error.args = (message,)
-        case _:
-            error = CallError(f"{record.tool} failed: {record.error}", tool=record.tool, id=record.id)
+            return _made(_living(kind, kinds), message)
+    for living in kinds:
+        if issubclass(living, Exception) and qualified(living) in record.raised:
+            return _made(living, record.error.partition(": ")[2])
+    return CallError(f"{record.tool} failed: {record.error}", tool=record.tool, id=record.id)
+
+
+def _made(kind: type[Exception], message: str) -> Exception:
+    error = kind.__new__(kind)
+    error.args = (message,)
     return error
+
+
+def _as_living(error: Exception, kinds: Errors) -> Exception:
+    """An error whose class was recorded too, because no module has it, as the class that now goes by its name."""
+    kind = _living(type(error), kinds)
+    if kind is not type(error):
+        try:
+            error.__class__ = kind
+        except TypeError:  # it is laid out differently now
+            old, error = error, kind.__new__(kind)
+            error.args = old.args
+    return error
+
+
+def _living(kind: type[Exception], kinds: Errors) -> type[Exception]:
+    """The class that goes by the name of ``kind`` now, or by that of its nearest base among ``kinds``."""
+    name = qualified(kind)
+    local = [each for each in _below(kinds) if qualified(each) == name and each is not kind]
+    found: Any = sys.modules.get(kind.__module__)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, None)
+    for each in (*kinds, found, *local):
+        if isinstance(each, type) and issubclass(each, Exception) and qualified(each) == name:
+            return each
+    if not issubclass(kind, tuple(kinds)):
+        names = {qualified(each): each for each in kinds if issubclass(each, Exception)}
+        return next((names[found] for found in map(qualified, kind.__mro__) if found in names), kind)
+    return kind
+
+
+def _below(kinds: Errors) -> list[type[BaseException]]:
+    """The subclasses of a user's classes, the newest first."""
+    found: list[type[BaseException]] = []
+    for kind in kinds:
+        if kind.__module__ != "builtins":
+            below = kind.__subclasses__()[::-1]
+            found += [*below, *_below(tuple(below))]
+    return found
 
 
 def _text(error: BaseException) -> str:

@@ -17,6 +17,9 @@ from resumable_nb.model import CallRecord, StepKey
 
 NO_KEY: Final = StepKey(source="")
 
+STEP: Final = "step "
+"""What the ordinals of nested steps are counted under, before the step's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Strand:
@@ -189,12 +192,13 @@ class Entry:
     """A scope that is entered now and left later, possibly from another callback (a cell's start and end)."""
 
     def __init__(self, scope: StepScope) -> None:
-        self._scope = scope
+        self._scope, self._around = scope, current()
         self._token = _here.set(scope)
         if _in_main_thread():
             _outer.append(scope)
 
     def leave(self) -> None:
+        self._around.claimed |= self._scope.claimed
         if self._scope in _outer:
             _outer.remove(self._scope)
         try:

@@ -207,6 +207,8 @@ REPORTED = {
     "gather": "await asyncio.gather(*[send(n, fresh()) for n in range(2)])\ndie_once()",
     "threads": "with ThreadPoolExecutor(2) as pool:\n    list(pool.map(lambda n: pay(n, fresh()), range(2)))\n"
     "die_once()",
+    "steps of other names": 'with step(fresh()):\n    pay(0, fresh())\nwith step("b"):\n    pay("b")\n'
+    'with step(fresh()):\n    pay(1, fresh())\n    pay("c")\ndie_once()',
     "a path not taken": "if not os.path.exists('died'):\n    pay(0), pay(1)\ndie_once()",
 }
 
@@ -219,6 +221,7 @@ def test_effects_that_nobody_asked_for_are_reported_at_the_end(kernels: Kernels,
     assert shown.text.count(" happened (call ") == 2
     assert "order=0" in shown.text
     assert "order=1" in shown.text
+    assert "order='" not in shown.text
 
 
 def test_a_finished_step_that_is_replayed_makes_no_call_that_is_not_recorded(kernels: Kernels, tmp_path: Path) -> None:

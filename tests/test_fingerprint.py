@@ -14,6 +14,7 @@ import textwrap
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -655,3 +656,11 @@ def test_an_open_file_is_refused(tmp_path: Path) -> None:
 def test_identities_are_pinned() -> None:
     """They stand in journals: a change would repeat every recorded call."""
     assert identity({"order": "A1", "amount": 5}, secrets={"token": "x"}) == "85e2cf8a1ddfabb3c2b2385a1a50c900"
+
+
+def test_an_executor_does_not_count() -> None:
+    """Neither how many workers it has, nor what it has done."""
+    with ThreadPoolExecutor(2) as one, ProcessPoolExecutor(3) as two:
+        before = fingerprint([one])
+        one.submit(int).result()
+        assert before == fingerprint([one]) == fingerprint([two]) != fingerprint([None])

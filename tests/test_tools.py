@@ -364,6 +364,41 @@ def test_a_terminal_error_is_memoised(bench: Bench, effect: Effect) -> None:
     assert len(effect) == 1
 
 
+def failing(effect: Effect, message: str = "x") -> tuple[Callable[[], None], type[Exception], type[Exception]]:
+    """A tool whose errors are classes of a function, made anew in each kernel."""
+
+    class Gone(Exception):
+        def __init__(self, what: str) -> None:
+            super().__init__(what)
+            self.what = what
+
+    class Sold(Gone): ...
+
+    @tool(terminal=Gone)
+    def buy() -> None:
+        effect(message)
+        raise Sold(message)
+
+    return buy, Gone, Sold
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_terminal_error_of_a_class_that_is_made_anew_is_memoised(
+    bench: Bench, effect: Effect, monkeypatch: pytest.MonkeyPatch, saved: bool
+) -> None:
+    if not saved:
+        monkeypatch.setattr("resumable_nb.result.codec.dumps_value", lambda value: 1 / 0)
+    for _ in range(3):
+        buy, gone, sold = failing(effect)
+        with pytest.raises(gone) as caught:
+            buy()
+        assert str(caught.value) == "x"
+        if saved:
+            assert (type(caught.value), caught.value.what) == (sold, "x")  # type: ignore[attr-defined]
+        bench.restart()
+    assert len(effect) == 1
+
+
 def handled(find: Callable[[str], int], after: Callable[[], Any]) -> str:
     try:
         find("x")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +67,22 @@ def test_an_imported_task_goes_on_where_it_was(
     assert n == "2"
     assert (key == keys(tmp_path)[1][1]) is same
     assert run(["doctor", str(there)]) == 0
+
+
+def test_what_a_killed_import_left_goes_with_the_next_one(archive: Path, tmp_path: Path) -> None:
+    store = tmp_path / "there" / ".resumable"
+    script = (
+        "import os, signal, sys\n"
+        "from resumable_nb.cli import transfer\n"
+        "from resumable_nb.cli.command import run\n"
+        "transfer._settle = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "run(sys.argv[1:])"
+    )
+    command = ["import", str(archive), "--store", str(store)]
+    assert subprocess.run([sys.executable, "-c", script, *command], check=False).returncode == -signal.SIGKILL
+    assert len([*store.glob(".import-*")]) == 1
+    assert run(command) == 0
+    assert sorted(each.name for each in store.iterdir()) == [".gitignore", "book"]
 
 
 def test_no_task_and_no_file_is_written_over(archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ import types
 import uuid
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from typing import Any, Final
 
 from blake3 import blake3
@@ -85,6 +85,11 @@ def _shell(_value: object, _canon: Canonical) -> bytes:
 
 def _head(tag: bytes, value: object) -> bytes:
     return tag + text(qualified(type(value)))
+
+
+def _executor(_value: object, _canon: Canonical) -> bytes:
+    """Where something runs does not decide what comes of it; its attributes change as it works."""
+    return b"executor"
 
 
 # --- small types
@@ -277,6 +282,7 @@ def _pairs(value: object, pairs: Any) -> object:
 
 
 _BY_BASE: Final[tuple[tuple[type, Expander], ...]] = (
+    (Executor, _executor),
     (enum.Enum, _enum),
     (pathlib.PurePath, _path),
     (types.ModuleType, _module),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -54,8 +52,7 @@ def import_command(file: Path, store: Path | None, move: bool, trust: bool) -> N
     idempotency keys than the original's. With --move it goes on in the original's place.
     """
     folder = root(store, Path.cwd())
-    draft = folder / f".import-{secrets.token_hex(8)}"
-    try:
+    with archive.arrivals(folder) as draft:
         archive.unpack(file, draft)
         name = _settle(draft, file, move=move, trust=trust)
         target = folder / slug(name)
@@ -66,8 +63,6 @@ def import_command(file: Path, store: Path | None, move: bool, trust: bool) -> N
         except OSError:
             raise UsageError(f"{target} exists, and is not written over; import into another --store") from None
         sync_directory(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     click.echo(f"{plain(name)}: imported as {plain(str(target))}, {'in place of the original' if move else 'a copy'}")
 
 

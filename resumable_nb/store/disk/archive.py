@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
@@ -23,6 +24,7 @@ from resumable_nb.store.disk.reader import DATABASE, Reader
 from resumable_nb.store.seal import sync_directory
 
 _MEMBER: Final = re.compile(r"task\.json|cache\.db|values/[0-9a-f]{32}\.val|packs/[0-9a-f]{32}\.pack")
+_DRAFT: Final = ".import-"
 _ATTEMPTS: Final = 10
 _PIECE_BYTES: Final = 1 << 20
 
@@ -49,6 +51,27 @@ def export(store: Path, file: Path) -> int:
         raise fault(error, str(file), doing="written") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def arrivals(folder: Path) -> Iterator[Path]:
+    """A directory to unpack a store into, which goes in the end unless it was moved away.
+
+    One at a time: what else lies there was left by imports that were killed, and goes too.
+    """
+    there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    fd = os.open(there, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)  # the system gives it back when we are killed
+        for left in folder.glob(f"{_DRAFT}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        draft = folder / f"{_DRAFT}{secrets.token_hex(8)}"
+        try:
+            yield draft
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    finally:
+        os.close(fd)
 
 
 def unpack(file: Path, directory: Path) -> None:
