@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -10,6 +11,7 @@ from blake3 import blake3
 
 from resumable_nb.errors import Corrupt
 from resumable_nb.model import Buffer, Extent, Missing
+from resumable_nb.threads import WORTHWHILE_BYTES, shared
 
 CHUNK_BYTES: Final = 8 << 20
 ROW: Final = "chunk/"
@@ -48,7 +50,8 @@ def chunks(raw: memoryview, row_bytes: int) -> Iterator[memoryview]:
 
 
 def chunk_digests(raw: memoryview, row_bytes: int) -> tuple[str, ...]:
-    return tuple(digest(chunk) for chunk in chunks(raw, row_bytes))
+    parts = list(chunks(raw, row_bytes))
+    return tuple(shared(lambda k: digest(parts[k]), len(parts), raw.nbytes))
 
 
 _damaged: Final[set[str]] = set()
@@ -67,28 +70,44 @@ class PackBuilder:
         self._tell = tell
         self._pack: Writer | None = None
         self._there: frozenset[str] | None = None
-        self._held: list[object] = []
         self._placed: dict[str, Extent] = {}
         self.rows: dict[str, bytes] = {}
         self.size_bytes = 0
 
     def add(self, raw: memoryview, row_bytes: int, *, readonly: bool = False) -> Buffer:
-        """Place a buffer; it must stay unchanged until ``seal``. The next chunk is hashed while the last is written."""
-        self._held.append(raw)
-        extents = tuple(self._place(chunk, digest(chunk)) for chunk in chunks(raw, row_bytes))
-        return Buffer(raw.nbytes, readonly, extents)
+        """Place a buffer. Each chunk is hashed while the one before it is written."""
+        extents: list[Extent] = []
+        last: Future[Extent] | None = None
+        with ThreadPoolExecutor(1) as writer:
+            for chunk in chunks(raw, row_bytes):
+                # A copy: were it changed by a thread meanwhile, other bytes would be known by its name for good.
+                own = memoryview(bytes(chunk))
+                name = digest(own)
+                if last is not None:
+                    extents.append(self._note(last.result()))
+                    last = None
+                if (found := self._placed.get(name) or self._known(name)) is not None:
+                    self._placed[name] = found
+                    extents.append(found)
+                elif raw.nbytes <= WORTHWHILE_BYTES:
+                    extents.append(self._note(self._open().append(own, name)))
+                else:
+                    last = writer.submit(self._open().append, own, name)
+            if last is not None:
+                extents.append(self._note(last.result()))
+        return Buffer(raw.nbytes, readonly, tuple(extents))
 
-    def _place(self, chunk: memoryview, name: str) -> Extent:
-        found = self._placed.get(name) or self._known(name)
-        if found is None:
-            if self._pack is None:
-                self._tell("step.pack_begun")
-                self._pack = self._store.new_pack()
-            found = self._pack.append(chunk, name)
-            self.rows[ROW + name] = msgspec.json.encode(found)
-            self.size_bytes += chunk.nbytes
-        self._placed[name] = found
-        return found
+    def _open(self) -> Writer:
+        if self._pack is None:
+            self._tell("step.pack_begun")
+            self._pack = self._store.new_pack()
+        return self._pack
+
+    def _note(self, written: Extent) -> Extent:
+        self._placed[written.digest] = written
+        self.rows[ROW + written.digest] = msgspec.json.encode(written)
+        self.size_bytes += written.size_bytes
+        return written
 
     def _known(self, name: str) -> Extent | None:
         row = self._store.get(ROW + name)
@@ -106,7 +125,6 @@ class PackBuilder:
             self._tell("step.pack_written")
             self._pack.seal()
             self._tell("step.pack_synced")
-        self._held.clear()
 
     def abort(self) -> None:
         if self._pack is not None:

@@ -39,6 +39,7 @@ from blake3 import blake3
 from hypothesis import given, settings
 from matplotlib.figure import Figure
 
+from resumable_nb import threads
 from resumable_nb.canonical import arrays, carries_code, content, fingerprint
 from resumable_nb.errors import NoContent
 
@@ -452,7 +453,7 @@ def test_a_large_array_is_the_same_in_every_order(
     """With boxes and threads for sizes that do not take long, so that no box is the whole of it."""
     monkeypatch.setattr(arrays, "_BOX_BYTES", 1 << 16)
     monkeypatch.setattr(arrays, "_RUN_BYTES", 1 << 12)
-    monkeypatch.setattr(arrays, "_SHARED_BYTES", 0)
+    monkeypatch.setattr(threads, "WORTHWHILE_BYTES", 0)
     count = math.prod(shape)
     one = (np.arange(count) % 251).astype("i8").astype(dtype).reshape(shape)
     axes = range(len(shape))
@@ -463,13 +464,6 @@ def test_a_large_array_is_the_same_in_every_order(
     other = one.copy()
     other.reshape(-1)[-1] = other.reshape(-1)[0]
     assert fingerprint(other) != fingerprint(one)
-
-
-def test_an_error_in_a_thread_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "_SHARED_BYTES", 0)
-    monkeypatch.setattr(arrays, "_add", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        fingerprint(np.zeros(1_000_000))
 
 
 def test_a_memory_map_is_its_content(tmp_path: pathlib.Path) -> None:

@@ -9,18 +9,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from blake3 import blake3
 
 from resumable_nb.canonical.writer import Canonical, Expander, Node, Written, text
-
-T = TypeVar("T")
+from resumable_nb.threads import shared
 
 _BOX_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 1 << 14
@@ -28,8 +24,6 @@ _LINE_BYTES: Final = 1 << 15
 _TILE_ROWS: Final = 16
 _STREAMS: Final = 64
 _FAR_BYTES: Final = 512
-_SHARED_BYTES: Final = 1 << 23
-_HELPERS: Final = min(3, (os.cpu_count() or 1) - 1)
 
 
 def numpy_expander(kind: type) -> Expander | None:
@@ -76,7 +70,7 @@ def _hashed(head: bytes, value: Any) -> blake3:
     if value.nbytes <= _BOX_BYTES:
         return _add(blake3(head), value)
     boxes = list(_boxes(value))
-    return _joined(head, _shared(lambda k: _add(blake3(), boxes[k]).digest(), len(boxes), value.nbytes))
+    return _joined(head, shared(lambda k: _add(blake3(), boxes[k]).digest(), len(boxes), value.nbytes))
 
 
 def _joined(head: bytes, digests: Iterable[bytes]) -> blake3:
@@ -117,33 +111,6 @@ def _sides(shape: tuple[int, ...], item_bytes: int) -> list[int]:
     return sides
 
 
-def _shared(work: Callable[[int], T], number: int, size_bytes: int) -> list[T]:
-    """What ``work`` makes of 0, 1, … in order. Threads take turns, so one that gets no core holds nothing up."""
-    if size_bytes <= _SHARED_BYTES or not _HELPERS:
-        return list(map(work, range(number)))
-    made: dict[int, T] = {}
-    waiting = deque(range(number))
-
-    def go_on() -> None:
-        while waiting:
-            try:
-                turn = waiting.popleft()
-            except IndexError:  # another thread took the last
-                return
-            made[turn] = work(turn)
-
-    with ThreadPoolExecutor(_HELPERS) as helpers:
-        helping = [helpers.submit(go_on) for _ in range(_HELPERS)]
-        try:
-            go_on()
-            for each in helping:
-                if not each.cancel():
-                    each.result()
-        finally:
-            waiting.clear()  # an interrupt ends all of them
-    return [made[k] for k in range(number)]
-
-
 @functools.lru_cache(maxsize=256)
 def _plain_dtype(code: str) -> str:
     return repr(sys.modules["numpy"].dtype(code))
@@ -168,7 +135,7 @@ def columns_of(matrix: Any) -> list[Written]:
     if rows == side:
         hashers = _add_lines([blake3(head) for head in heads], matrix)
     else:
-        parts = _shared(part, -(-rows // side), matrix.nbytes)
+        parts = shared(part, -(-rows // side), matrix.nbytes)
         digests = ([own[k].digest() for own in parts] for k in range(columns))
         hashers = list(map(_joined, heads, digests))
     return [Written(b"#" + each.digest(length=16)) for each in hashers]
