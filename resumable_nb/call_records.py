@@ -19,6 +19,7 @@ NEW: Final = -1
 """``n`` of a call record that has no row yet: ``intend`` assigns one."""
 
 SHORTEST_ID: Final = 8
+REMEMBERED: Final = 10_000
 
 
 class _Taken(Exception):
@@ -35,16 +36,29 @@ class CallRecords(Records):
     def __init__(self, store: Store, lease: Fence, bus: Bus, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__(store, lease, bus, clock=clock)
         self._numbering = Numbering(self._counted)
+        self._places: dict[str, str] = {}
+        """Rows of calls by their identities' rows: of those that were used last."""
 
     def call(self, identity: str, k: int) -> CallRecord | Missing:
         """The ``k``-th call of that identity."""
-        row = self._store.get(ident_row(identity, k))
+        name = ident_row(identity, k)
+        if (known := self._places.get(name)) is not None and (record := self._read(CallRecord, known)) is not MISSING:
+            return record
+        row = self._store.get(name)
         if row is MISSING:
             return MISSING
         record = self._read(CallRecord, row.decode())
         if record is MISSING:
             raise Corrupt(f"{self._store.uri}: row {row.decode()!r} is named by an identity, and is not there")
+        self._remember(name, row.decode())
         return record
+
+    def _remember(self, ident: str, row: str) -> None:
+        """Where a call is. Only this kernel says that another row is the one, while it has the lease."""
+        with self._lock:
+            while len(self._places) >= REMEMBERED:
+                self._places.pop(next(iter(self._places)))
+            self._places[ident] = row
 
     def calls(self, step: str | None = None) -> list[CallRecord]:
         """All calls, or those of one step (``""``: outside any), by step, then in the order of their intents."""
@@ -89,6 +103,7 @@ class CallRecords(Records):
     def adopt(self, record: CallRecord, identity: str, k: int) -> None:
         """From now on the recorded call answers for another identity too. Durable."""
         self._write({}, {ident_row(identity, k): call_row(record).encode()})
+        self._remember(ident_row(identity, k), call_row(record))
 
     def note(self, record: CallRecord, rows: Mapping[str, bytes] | None = None, *, durable: bool = False) -> bool:
         """Write what is known of this run's open try; ``False``: it was settled meanwhile. Fsynced if ``durable``."""
@@ -134,6 +149,7 @@ class CallRecords(Records):
             except ResumableError:
                 self._numbering.give_back(record.step, placed.n)
                 raise
+            self._remember(ident_row(record.identity, record.k), row)
             return placed
 
     def _again(self, record: CallRecord, rows: Mapping[str, bytes] | None, durable: bool) -> CallRecord:

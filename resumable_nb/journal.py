@@ -56,6 +56,7 @@ class Journal(CallRecords):
             ]
             self._write({"meta": record}, deletes=gone)
             self._numbering.clear()
+            self._places.clear()
             self._bus.emit("task.forgotten")
             return record
 

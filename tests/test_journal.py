@@ -213,6 +213,16 @@ def test_a_forgotten_task_begins_anew_in_one_commit(bench: Bench) -> None:
     assert journal.intend(a_call(), durable=False).n == 0
 
 
+def test_more_calls_are_found_than_are_remembered(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resumable_nb.call_records.REMEMBERED", 2)
+    made = [journal.intend(a_call(identity=each), durable=True) for each in "abcd"]
+    assert [journal.call(each, 0) for each in "abcdabcd"] == made * 2
+    journal.adopt(made[0], "e", 0)
+    assert journal.call("e", 0) == made[0]
+    journal.forget("bench")
+    assert [journal.call(each, 0) for each in "abcde"] == [MISSING] * 5
+
+
 def test_every_write_is_fenced(bench: Bench) -> None:
     journal = bench.journal
     record = journal.intend(a_call(), durable=True)

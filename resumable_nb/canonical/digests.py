@@ -52,9 +52,9 @@ def fingerprint(value: object, *, known: Callable[[object], str | None] | None =
         return found
     kind = type(value)
     if kind in SCALARS or (kind in _SHORT and len(value) <= _FEW):  # type: ignore[arg-type]  # those have a length
-        leaf = _LEAF(value)
-        if leaf is not None:
-            return blake3(leaf).hexdigest(length=_PLAIN_BYTES)
+        chunk = _SMALL(value)
+        if chunk is not None:
+            return blake3(chunk).hexdigest(length=_PLAIN_BYTES)
     return content(value, known=known).digest
 
 
@@ -112,7 +112,7 @@ def _expander(kind: type) -> Expander:
     return numpy_expander(kind) or frame_expander(kind) or tensor_expander(kind) or object_expander(kind)
 
 
-_LEAF: Final = Canonical(_expand, is_user=user_module).leaf
+_SMALL: Final = Canonical(_expand, is_user=user_module).small
 _SHORT: Final = frozenset({list, tuple, dict})
 _FEW: Final = 256
 """In a longer container the collector would come by."""

@@ -312,6 +312,16 @@ class Canonical:
         kind = type(value)
         return _scalar(value) if kind in SCALARS else self.plain(value, kind) if kind in _LEAVES else None
 
+    def small(self, value: object) -> bytes | None:
+        """The chunk of a leaf, or of a container with nothing but leaves in it; else ``None``."""
+        if (chunk := self.leaf(value)) is not None:
+            return chunk
+        made = self._expand(value, self)
+        if isinstance(made, bytes):
+            return shrink(made)
+        chunks: list[bytes] = []
+        return _written(made, chunks) if self._leaves(made.parts, 0, chunks) == len(made.parts) else None
+
     @staticmethod
     def ordered(keys: Collection[Any]) -> list[Any] | None:
         """The keys of a dict in their own order, if they are scalars of one kind that has one."""
