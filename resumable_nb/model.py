@@ -14,7 +14,7 @@ SCHEMA: Final = 1
 """Version of the records that this package writes."""
 
 
-FINGERPRINTS: Final = 1
+FINGERPRINTS: Final = 2
 """Version of the canonical digests. Calls are known by them: a task made under another version is refused, because its
 finished calls would not be recognised, and would be made again."""
 
