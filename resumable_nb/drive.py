@@ -43,6 +43,19 @@ class Raised:
 Outcome = Returned | Raised
 
 
+def value_of(outcome: Outcome) -> Any:
+    """The value; raises what was raised."""
+    __tracebackhide__ = True  # IPython leaves the frame out: the traceback is the user's
+    if isinstance(outcome, Raised):
+        error = outcome.error
+        del outcome
+        try:
+            raise error
+        finally:
+            del error  # else the traceback holds this frame, and this frame the error
+    return outcome.value
+
+
 @dataclass(slots=True, eq=False)
 class Flight:
     """A call that is being made now, in some thread or task of this process."""

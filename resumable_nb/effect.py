@@ -15,7 +15,19 @@ from resumable_nb.call_records import NEW, call_row
 from resumable_nb.claim import Claim
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
-from resumable_nb.drive import Action, Course, Invoke, Key, Outcome, Pause, Raised, Returned, Write, inside_a_tool
+from resumable_nb.drive import (
+    Action,
+    Course,
+    Invoke,
+    Key,
+    Outcome,
+    Pause,
+    Raised,
+    Returned,
+    Write,
+    inside_a_tool,
+    value_of,
+)
 from resumable_nb.errors import ResumableError
 from resumable_nb.model import MISSING, Attempt, CallRecord, Missing, place
 from resumable_nb.preview import preview
@@ -261,13 +273,5 @@ class Effect:
 
 def _written(commit: Callable[[], T]) -> Generator[Action, Outcome, T]:
     """What the commit returned; raises what it raised."""
-    outcome = yield Write(commit)
-    if isinstance(outcome, Raised):
-        error = outcome.error
-        del outcome
-        try:
-            raise error
-        finally:
-            del error  # else the traceback holds this frame, and this frame the error
-    value: T = outcome.value
+    value: T = value_of((yield Write(commit)))
     return value

@@ -208,7 +208,7 @@ def _default_plots() -> Values:
 
 
 def _base_colours() -> Values:
-    return importlib.import_module("matplotlib.colors").BASE_COLORS  # type: ignore[no-any-return]
+    return importlib.import_module("matplotlib.colors").BASE_COLORS  # type: ignore[no-any-return]  # a library that may be missing
 
 
 def _styles(params: dict[str, Any]) -> Values:

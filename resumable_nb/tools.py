@@ -15,7 +15,7 @@ from resumable_nb.calls import CollapseWarning, course, course_when_due, resolve
 from resumable_nb.construction import Construction
 from resumable_nb.desk import Desk
 from resumable_nb.doubt import Happened, NotHappened
-from resumable_nb.drive import Outcome, Raised, drive, drive_async
+from resumable_nb.drive import drive, drive_async, value_of
 from resumable_nb.errors import UsageError
 from resumable_nb.model import MISSING
 from resumable_nb.tooldef import Tool, ToolOptions, check_options, define
@@ -113,9 +113,9 @@ def _sync_wrapper(definition: Tool) -> Callable[..., Any]:
         __tracebackhide__ = True  # IPython leaves the frame out: the traceback is the user's
         desk = _desk()
         desk.checkpoint(definition.name)
-        return _end(drive(course(definition, desk, args, kwargs), desk.sleep))
+        return value_of(drive(course(definition, desk, args, kwargs), desk.sleep))
 
-    call.tool = definition  # type: ignore[attr-defined]
+    call.tool = definition  # type: ignore[attr-defined]  # functions take attributes
     return call
 
 
@@ -125,22 +125,10 @@ def _async_wrapper(definition: Tool) -> Callable[..., Any]:
         __tracebackhide__ = True  # IPython leaves the frame out: the traceback is the user's
         desk = _desk()
         due = await course_when_due(definition, desk, args, kwargs)
-        return _end(await drive_async(due, desk.sleep_async))
+        return value_of(await drive_async(due, desk.sleep_async))
 
-    call.tool = definition  # type: ignore[attr-defined]
+    call.tool = definition  # type: ignore[attr-defined]  # functions take attributes
     return call
-
-
-def _end(outcome: Outcome) -> Any:
-    __tracebackhide__ = True
-    if isinstance(outcome, Raised):
-        error = outcome.error
-        del outcome
-        try:
-            raise error
-        finally:
-            del error  # else the traceback holds this frame, and this frame the error
-    return outcome.value
 
 
 _OPTIONS: Final = "__resumable_tool__"

@@ -204,7 +204,7 @@ def serve(address: str) -> None:
     import numpy
     import pandas
 
-    import resumable_nb.history  # noqa: F401
+    import resumable_nb.history  # noqa: F401  # its pandas is to be loaded before the fork
 
     del IPython, numpy, pandas
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -274,7 +274,7 @@ def be_kernel(connection: socket.socket) -> None:
     if told["notebook"]:
         os.environ["JPY_SESSION_NAME"] = str(Path(told["folder"], told["notebook"]))
     items: list[tuple[str, Any]] = []
-    sys.stdout, sys.stderr = Stream("stdout", items), Stream("stderr", items)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = Stream("stdout", items), Stream("stderr", items)  # type: ignore[assignment]  # as a kernel's: no files
     shell = make_shell(items)
     sys.path.insert(0, "")
     file.write(json.dumps({"pid": os.getpid()}) + "\n")

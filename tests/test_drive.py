@@ -37,7 +37,7 @@ class Gate:
 
 def waiters() -> int:
     """How many threads wait for the call of another."""
-    return sum(len(flight.landed._condition._waiters) for flight in list(_flights.values()))  # type: ignore[attr-defined]
+    return sum(len(flight.landed._condition._waiters) for flight in list(_flights.values()))  # type: ignore[attr-defined]  # who waits cannot be asked otherwise
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -226,8 +226,8 @@ def test_a_coroutine_that_is_dropped_leaves_its_call_in_doubt(bench: Bench, effe
 
     running = pay("o1")
     running.send(None)  # type: ignore[attr-defined]  # tasks made with it may begin too
-    running.send(None)  # type: ignore[attr-defined]
-    running.close()  # type: ignore[attr-defined]
+    running.send(None)  # type: ignore[attr-defined]  # who waits cannot be asked otherwise
+    running.close()  # type: ignore[attr-defined]  # who waits cannot be asked otherwise
     assert bench.only().doubt == "the call was abandoned"
     with pytest.raises(InDoubt):
         asyncio.run(pay("o1"))

@@ -31,7 +31,7 @@ def journal(bench: Bench) -> Journal:
 
 def a_call(identity: str = "i", k: int = 0, step: str = "s", **more: Any) -> CallRecord:
     return CallRecord(
-        **{  # type: ignore[arg-type]
+        **{  # type: ignore[arg-type]  # of several types
             "id": f"{identity}{k}".ljust(12, "0"), "step": step, "n": NEW, "tool": "t", "version": "",
             "identity": identity, "k": k, "arguments": {}, "status": "intent", "repeatable": False, "run": "run-1",
             "started_at": 1.0, **more,
@@ -41,7 +41,7 @@ def a_call(identity: str = "i", k: int = 0, step: str = "s", **more: Any) -> Cal
 
 def a_step(step: str = "s", version: int = 1, **more: Any) -> StepRecord:
     return StepRecord(
-        **{  # type: ignore[arg-type]
+        **{  # type: ignore[arg-type]  # of several types
             "id": step, "name": step, "version": version, "status": "running", "key": StepKey(source="x"),
             "run": "run-1", "why": "", "started_at": 1.0, **more,
         }

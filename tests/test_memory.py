@@ -166,7 +166,7 @@ def test_a_step_that_failed_or_died_says_it_once(kernel: Kernel) -> None:
         kernel.memory.append({"say": "b"})
         fails()
 
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):  # noqa: PT011  # any text: the user's own error
         kernel.step("two", work)
     assert kernel.words() == "a"
     kernel.say("two", "b", "c")
@@ -197,7 +197,7 @@ def test_a_step_that_runs_again_says_it_once(kernel: Kernel, how: str) -> None:
     if how == "compensated":
         kernel.session.own()
         record = kernel.session.journal.step("two")
-        kernel.session.journal.begin_rollback("two", [record])  # type: ignore[list-item]
+        kernel.session.journal.begin_rollback("two", [record])  # type: ignore[list-item]  # the step is there
     kernel.say("one", "a")
     kernel.say("two", "B", text="other" if how == "edit" else "pass", rerun=how == "rerun")
     assert kernel.words() == "a B"
@@ -240,7 +240,7 @@ def test_a_step_depends_on_what_earlier_steps_have_said(kernel: Kernel) -> None:
     assert kernel.words() == "A b c"
     assert kernel.ran == ["one", "two", "aside", "three", "one", "two", "three"]
     record = kernel.session.journal.step("two")
-    assert record.why == "what it found in the memory changed"  # type: ignore[union-attr]
+    assert record.why == "what it found in the memory changed"  # type: ignore[union-attr]  # the same
     kernel.again()
     run_all("A", "other")
     assert len(kernel.ran) == 7
@@ -298,7 +298,7 @@ def test_nested_steps_are_durable_with_the_outer_one(kernel: Kernel) -> None:
             fails()
         kernel.memory.append({"say": "c"})
 
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):  # noqa: PT011  # any text: the user's own error
         kernel.step("outer", outer)
     assert kernel.words() == ""
     broken.clear()

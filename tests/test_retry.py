@@ -24,7 +24,7 @@ def chained(cause: BaseException, *, explicit: bool) -> BaseException:
         except BaseException as error:
             if explicit:
                 raise Boom from error
-            raise Boom  # noqa: B904
+            raise Boom  # noqa: B904  # without a cause is the case
     except Boom as error:
         return error
 
@@ -57,8 +57,8 @@ def test_errors_of_libraries_count_where_they_are_loaded(monkeypatch: pytest.Mon
         pass
 
     library = types.ModuleType("httpx")
-    library.TransportError = TransportError  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "httpx", None)  # type: ignore[arg-type]
+    library.TransportError = TransportError  # type: ignore[attr-defined]  # a module of the test's own
+    monkeypatch.setitem(sys.modules, "httpx", None)  # type: ignore[arg-type]  # None: it cannot be imported
     assert not may_have_happened(TransportError())
     monkeypatch.setitem(sys.modules, "httpx", library)
     assert may_have_happened(TransportError())
@@ -89,7 +89,7 @@ def test_verdicts(error: BaseException, timed_out: bool, repeatable: bool, verdi
 
 def test_a_terminal_error_is_not_tried_again() -> None:
     terms = {"timed_out": False, "repeatable": True, "unsure": ()}
-    assert judge(Boom(), retry_on=(Exception,), terminal=(Boom,), **terms) == "failed"  # type: ignore[arg-type]
+    assert judge(Boom(), retry_on=(Exception,), terminal=(Boom,), **terms) == "failed"  # type: ignore[arg-type]  # terms are of several types
 
 
 def test_pauses_grow_up_to_the_longest() -> None:

@@ -173,7 +173,7 @@ def test_secrets_in_arguments_are_found(value: object, hidden: set[str]) -> None
 def test_half_a_secret_is_not_shown_either(wrap: object) -> None:
     """A long one is cut for the preview, and has to be hidden before."""
     token = "".join(f"{n:04d}" for n in range(300))
-    shown = preview(wrap(f"got {token} back"), [token])  # type: ignore[operator]
+    shown = preview(wrap(f"got {token} back"), [token])  # type: ignore[operator]  # any way to wrap a text
     assert not any(token[i : i + 8] in shown for i in range(len(token) - 8))
 
 

@@ -241,9 +241,9 @@ def two_values(a: int, b: int) -> None: ...
     ("make", "said"),
     [
         (lambda: Task("x", [lambda: 1]), "a step is a function with a name"),
-        (lambda: Task("x", [3]), "a step is a function with a name"),  # type: ignore[list-item]
+        (lambda: Task("x", [3]), "a step is a function with a name"),  # type: ignore[list-item]  # what is refused
         (lambda: Task("x", [two_values]), "step 'two_values' needs 'b'"),
-        (lambda: Task("x", save="often"), "save='often'"),  # type: ignore[arg-type]
+        (lambda: Task("x", save="often"), "save='often'"),  # type: ignore[arg-type]  # the same
         (lambda: Task("x").run(), "has no steps"),
         (lambda: Task("x", [process]).run(), r"step 'process' needs a value for 'rows': task.run\(value\)"),
         (lambda: SavePolicy(every=0), "a number above 0"),
@@ -311,7 +311,7 @@ def test_steps_are_saved_after_so_many_seconds(monkeypatch: pytest.MonkeyPatch) 
 def test_on_an_error_what_was_done_is_saved_or_not(save: Any, done: int) -> None:
     Path("broken").touch()
     task, were = saved(save)
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):  # noqa: PT011  # any text: the user's own error
         task.run(0)
     assert list(task.steps().status).count("done") == done
     Path("broken").unlink()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +18,7 @@ from resumable_nb.canonical.objects import SMALL, object_expander
 from resumable_nb.canonical.origin import user_module
 from resumable_nb.canonical.tensors import tensor_expander
 from resumable_nb.canonical.writer import SCALARS, Canonical, Expander, Node
+from resumable_nb.collector import collector_off
 from resumable_nb.errors import NoContent
 
 _EXACT: Final[dict[type, Expander]] = {
@@ -67,7 +66,7 @@ def content(
 ) -> Content:
     """As ``fingerprint``, with the code that was met. ``lenient``: what has no content counts by its type."""
     canon = Canonical(_expand, known=known, is_user=is_user, lenient=lenient)
-    with _no_collector():
+    with collector_off():
         try:
             raw = blake3(canon.chunk(value))
         except NoContent:
@@ -76,18 +75,6 @@ def content(
             raw = blake3(repr(type(value)).encode())  # too tangled to be put in order
     digest = raw.hexdigest(length=_CODE_BYTES if canon.carries_code else _PLAIN_BYTES)
     return Content(digest, tuple(canon.definitions.values()), tuple(canon.types.values()))
-
-
-@contextlib.contextmanager
-def _no_collector() -> Iterator[None]:
-    """Nothing becomes garbage while a value is walked, and each pass of the collector would go through all of it."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def carries_code(digest: str) -> bool:

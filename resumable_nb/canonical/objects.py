@@ -28,7 +28,7 @@ from resumable_nb.errors import RAISED_BY, NoContent
 from resumable_nb.source import code_form
 from resumable_nb.widgets import is_shell, is_tied
 
-_NEW: Final = {copyreg.__newobj__, copyreg.__newobj_ex__, copyreg._reconstructor}  # type: ignore[attr-defined]
+_NEW: Final = {copyreg.__newobj__, copyreg.__newobj_ex__, copyreg._reconstructor}  # type: ignore[attr-defined]  # typeshed leaves it out
 _SAID: Final = {"__notes__", RAISED_BY}
 """What is said about an error on its way, and differs where the error is answered from the record."""
 _STRINGS: Final = frozenset({str})

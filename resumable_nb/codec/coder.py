@@ -13,7 +13,8 @@ from resumable_nb.codec.definitions import Definitions
 from resumable_nb.codec.encoder import NOTHING_SHARED, DeepEncoder, Encoded, Encoder, Shared
 from resumable_nb.codec.library import Fetch, Shelf, Trial
 from resumable_nb.codec.probe import Probe, offender
-from resumable_nb.codec.rebuild import Decoder, Library, collector_off
+from resumable_nb.codec.rebuild import Decoder, Library
+from resumable_nb.collector import collector_off
 from resumable_nb.errors import NotSaved, ResumableError
 from resumable_nb.model import MISSING
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import importlib
 import io
 import linecache
@@ -16,7 +15,7 @@ import os
 import pickle
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -285,15 +284,3 @@ def source_of(code: types.CodeType) -> tuple[str, str] | None:
     if entry is None or len(entry) == 1 or Path(code.co_filename).exists():
         return None
     return code.co_filename, "".join(entry[2])
-
-
-@contextlib.contextmanager
-def collector_off() -> Iterator[None]:
-    """Making many objects at once triggers the garbage collector over and over, for nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -45,7 +45,7 @@ class OwnNames(ast.NodeVisitor):
         self.generic_visit(node)
         self._in_comprehension = outer
 
-    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp  # noqa: N815
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp  # noqa: N815  # ast calls it by this name
 
     def visit_Global(self, node: ast.Global) -> None:
         self.global_.update(node.names)
@@ -67,7 +67,7 @@ class OwnNames(ast.NodeVisitor):
             self.bound.add(node.name)
         self.generic_visit(node)
 
-    visit_MatchStar = visit_MatchAs  # noqa: N815
+    visit_MatchStar = visit_MatchAs  # noqa: N815  # ast calls it by this name
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         if node.rest:
@@ -78,7 +78,7 @@ class OwnNames(ast.NodeVisitor):
         self.yields = True
         self.generic_visit(node)
 
-    visit_YieldFrom = visit_Yield  # noqa: N815
+    visit_YieldFrom = visit_Yield  # noqa: N815  # ast calls it by this name
 
     def _definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, outside: list[ast.AST | None]

@@ -47,7 +47,7 @@ def mark(lines: list[str]) -> list[str]:
 
 
 # Completeness checks must see the cell magic: a terminal would run the cell after its first line otherwise.
-mark.has_side_effects = True  # type: ignore[attr-defined]
+mark.has_side_effects = True  # type: ignore[attr-defined]  # IPython asks for it
 
 
 def misplaced(text: str) -> str | None:

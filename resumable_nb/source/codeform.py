@@ -171,7 +171,7 @@ def _graph(code: types.CodeType) -> tuple[list[_Node], int]:
 
 def _handlers(code: types.CodeType) -> list[tuple[int, int, int, int, int]]:
     # undocumented, the same in 3.11 to 3.13; the documented text of dis holds no more than this
-    entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+    entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # typeshed leaves it out
     return [(e.start, e.end, e.target, e.depth, int(e.lasti)) for e in entries]
 
 

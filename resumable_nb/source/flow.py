@@ -157,7 +157,7 @@ class Flow(Scope, ast.NodeVisitor):
     def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> None:
         self._comprehension(node, [node.elt])
 
-    visit_SetComp = visit_GeneratorExp = visit_ListComp  # noqa: N815
+    visit_SetComp = visit_GeneratorExp = visit_ListComp  # noqa: N815  # ast calls it by this name
 
     def visit_DictComp(self, node: ast.DictComp) -> None:
         self._comprehension(node, [node.key, node.value])
@@ -183,7 +183,7 @@ class Flow(Scope, ast.NodeVisitor):
         else:
             self._look_up(reads)
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  # ast calls it by this name
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: Sequence[ast.AST]) -> set[str]:
         """Evaluate defaults and annotations; what the body will look up when it is called."""
@@ -226,9 +226,9 @@ class Flow(Scope, ast.NodeVisitor):
             self._look_up(later)
 
     def visit_TypeAlias(self, node: ast.AST) -> None:  # new in 3.12
-        name, value = node.name, node.value  # type: ignore[attr-defined]
+        name, value = node.name, node.value  # type: ignore[attr-defined]  # ast.TypeAlias is of Python 3.12
         self.store(name.id)
-        outer, self.local = self.local, self.local | {each.name for each in node.type_params}  # type: ignore[attr-defined]
+        outer, self.local = self.local, self.local | {each.name for each in node.type_params}  # type: ignore[attr-defined]  # the same
         self.visit(value)
         self.local = outer
 
@@ -263,7 +263,7 @@ class Flow(Scope, ast.NodeVisitor):
         empty = self.state()
         self._loop(node, [node.target, *node.body], empty)
 
-    visit_AsyncFor = visit_For  # noqa: N815
+    visit_AsyncFor = visit_For  # noqa: N815  # ast calls it by this name
 
     def visit_While(self, node: ast.While) -> None:
         self.breaks.append([])
@@ -292,7 +292,7 @@ class Flow(Scope, ast.NodeVisitor):
         out = isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not self.breaks)
         self.found.leaves |= out and self.kind == "module"
 
-    visit_Return = visit_Raise = visit_Continue = _leave  # noqa: N815
+    visit_Return = visit_Raise = visit_Continue = _leave  # noqa: N815  # ast calls it by this name
 
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
@@ -304,7 +304,7 @@ class Flow(Scope, ast.NodeVisitor):
         if suppressed is not None:
             self.go_on(self.state(), suppressed)
 
-    visit_AsyncWith = visit_With  # noqa: N815
+    visit_AsyncWith = visit_With  # noqa: N815  # ast calls it by this name
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
         before = self.state()
@@ -327,7 +327,7 @@ class Flow(Scope, ast.NodeVisitor):
         last = self.state()
         self.go_on(*(None if end is None or last is None else end | last for end in ends))
 
-    visit_TryStar = visit_Try  # noqa: N815
+    visit_TryStar = visit_Try  # noqa: N815  # ast calls it by this name
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
@@ -345,7 +345,7 @@ class Flow(Scope, ast.NodeVisitor):
         if node.name:
             self.store(node.name)
 
-    visit_MatchAs = visit_MatchStar = _capture  # noqa: N815
+    visit_MatchAs = visit_MatchStar = _capture  # noqa: N815  # ast calls it by this name
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         self.generic_visit(node)

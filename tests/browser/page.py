@@ -25,10 +25,10 @@ expect.set_options(timeout=WAIT_MS)
 
 
 def write(path: Path, cells: list[str], kernel: str) -> None:
-    book = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    book = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]  # nbformat has no types
     book.metadata["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
     book.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]  # type: ignore[no-untyped-call]
-    nbformat.write(book, path)  # type: ignore[no-untyped-call]
+    nbformat.write(book, path)  # type: ignore[no-untyped-call]  # nbformat has no types
 
 
 MANAGER = Path(sys.prefix) / "share/jupyter/labextensions/@jupyter-widgets/jupyterlab-manager/static"
@@ -85,7 +85,7 @@ class Book:
         before = path.stat().st_mtime_ns
         self.page.locator('[data-jp-item-name="save"]').first.click()
         self.until(lambda: path.stat().st_mtime_ns != before and path.read_bytes().endswith(b"}\n"))
-        return nbformat.read(path, 4)  # type: ignore[no-untyped-call]
+        return nbformat.read(path, 4)  # type: ignore[no-untyped-call]  # nbformat has no types
 
     def kill(self) -> None:
         """SIGKILL the kernel's process; returns when the server has started another one."""

@@ -13,6 +13,7 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 CELLS = [
     "%load_ext resumable_nb",
@@ -98,9 +99,9 @@ def main(folder: str, point: str = "", n: str = "0", how: str = "exit") -> int:
     shell = InteractiveShell.instance()
     seen: Counter[str] = Counter()
 
-    def watch(event: object) -> None:
-        seen[event.kind] += 1  # type: ignore[attr-defined]
-        if event.kind == point and seen[point] == int(n):  # type: ignore[attr-defined]
+    def watch(event: Any) -> None:
+        seen[event.kind] += 1
+        if event.kind == point and seen[point] == int(n):
             if how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             os._exit(9)

@@ -70,7 +70,7 @@ def make_tool(folder: Path, kind: str, *, is_async: bool) -> Callable[[str], Any
 
     options: dict[str, Any] = {"repeatable": {"repeatable": True}, "reconcile": {"reconcile": look}}.get(kind, {})
     call = tools.tool(effect_async if is_async else effect, name="pay", **options)
-    return (lambda order: asyncio.run(call(order))) if is_async else call  # type: ignore[arg-type]
+    return (lambda order: asyncio.run(call(order))) if is_async else call  # type: ignore[arg-type]  # a coroutine where it is async
 
 
 class Refused(Exception):
@@ -100,7 +100,7 @@ def make_row(folder: Path, kind: str, *, is_async: bool) -> Callable[[], Any]:
     pay = tools.tool(effect_async if is_async else effect, name="pay", **options)
 
     def call(order: str) -> Any:
-        return asyncio.run(pay(order)) if is_async else pay(order)  # type: ignore[arg-type]
+        return asyncio.run(pay(order)) if is_async else pay(order)  # type: ignore[arg-type]  # a coroutine where it is async
 
     def handled() -> Any:
         try:
@@ -110,7 +110,7 @@ def make_row(folder: Path, kind: str, *, is_async: bool) -> Callable[[], Any]:
         return call("o1")
 
     async def gathered() -> Any:
-        return await asyncio.gather(*[pay(order) for order in MANY])  # type: ignore[arg-type]
+        return await asyncio.gather(*[pay(order) for order in MANY])  # type: ignore[arg-type]  # a coroutine where it is async
 
     def together() -> Any:
         if is_async:
@@ -175,7 +175,8 @@ def run(order: dict[str, Any]) -> None:
     store.close()
 
 
-def main() -> None:
+def serve(run: Callable[[dict[str, Any]], None]) -> None:
+    """Fork for each order that comes in."""
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
@@ -186,4 +187,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(run)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from resumable_nb.source import Body
 from resumable_nb.store.disk import DiskStore
 from resumable_nb.task import Task
 from resumable_nb.tools import Happened, NotHappened, tool
-from tests.crash.tool_kernels import append, lines, watcher
+from tests.crash.tool_kernels import append, lines, serve, watcher
 
 ORDERS = ("a", "b", "c")
 
@@ -85,15 +83,5 @@ def run(order: dict[str, Any]) -> None:
     session.close()
 
 
-def main() -> None:
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            run(json.loads(line))
-            os._exit(0)
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(run)

@@ -291,7 +291,7 @@ def test_a_preempted_kernel_says_why_ends_its_run_and_gives_the_task_back(own: B
     (line,) = traceback(reply)
     assert line.startswith("Stopped: stopped by a request to end the process (SIGTERM)")
     assert own.client.manager.provisioner is not None
-    own.client.manager.provisioner.process.wait(TIMEOUT_S)  # type: ignore[attr-defined]
+    own.client.manager.provisioner.process.wait(TIMEOUT_S)  # type: ignore[attr-defined]  # a local kernel's provisioner has a process
     with opened("book", own.folder / ".resumable", live={}) as session:
         (run,) = session.journal.runs()
         assert run.ended_at is not None
