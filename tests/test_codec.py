@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from resumable_nb.canonical import fingerprint
 from resumable_nb.codec import Codec, dumps_value, loads_value
 from resumable_nb.errors import NotSaved
 
@@ -333,3 +334,27 @@ def test_pyplot_keeps_its_figures_when_one_is_read_on_trial_or_copied() -> None:
     (again,) = coder.decode(encoded.stream)
     assert (plt.get_fignums(), plt.gcf()) == ([3], again)
     plt.close("all")
+
+
+class Signal(np.ndarray):
+    """As numpy's documentation says how to add an attribute to an array."""
+
+    def __array_finalize__(self, obj: object) -> None:
+        self.unit = getattr(obj, "unit", None)
+
+
+def test_attributes_of_array_subclasses_are_kept() -> None:
+    signal = np.arange(3.0).view(Signal)
+    signal.unit = "V"
+    signal.owner = [signal]
+    got = round_trip({"one": signal, "part": signal[1:]})
+    assert (got["one"].unit, got["part"].unit, list(got["one"])) == ("V", "V", [0, 1, 2])
+    assert got["one"].owner[0] is got["one"]
+    assert np.shares_memory(got["one"], got["part"]) is False  # who shares is the survey's affair
+
+
+def test_a_bunch_comes_back_whole() -> None:
+    from sklearn.datasets import load_iris
+
+    iris = load_iris()
+    assert fingerprint(round_trip(iris)) == fingerprint(iris)

@@ -136,6 +136,16 @@ def test_forms_of_cells(kernels: Kernels, text: str, check: str, value: str) -> 
     assert kernel(check).value == value
 
 
+def test_magic_without_its_sign(kernels: Kernels) -> None:
+    """IPython takes ``pwd`` for ``%pwd`` in a cell of one line, and in no other."""
+    cell = "%%resumable a\npwd"
+    assert kernels()(cell).value.startswith("'/")
+    kernel = kernels.again()
+    kernel(cell)
+    assert kernel("_").value == repr(str(kernel.folder))
+    assert kernel.attempt("%%resumable b\nx = 1\npwd").error == "NameError"
+
+
 def test_magic_below(kernels: Kernels) -> None:
     kernel = kernels(COUNT)
     cell = "%%resumable a\n%%time\ncount('ran')\nx = 1\nx + 1"

@@ -220,6 +220,16 @@ class _Reducer:
     # --- arrays
 
     def _array(self, array: Any) -> Reduced:
+        """With the attributes of a subclass, which numpy itself would not keep."""
+        reduced, own = self._bare_array(array), getattr(array, "__dict__", None)
+        if not own or type(array).__reduce__ is not sys.modules["numpy"].ndarray.__reduce__:
+            return reduced
+        if reduced is not NotImplemented:
+            return *reduced, own, None, None, rebuild.set_attributes
+        make, args, state = array.__reduce__()
+        return make, args, (state, own), None, None, rebuild.set_array
+
+    def _bare_array(self, array: Any) -> Reduced:
         numpy = sys.modules["numpy"]
         if (root := self._shared.roots.get(id(array))) is not None and root is not array:
             offset = _address(array) - _address(root)

@@ -222,6 +222,18 @@ def make_object_view(base: Any, offset: int, shape: Any, strides: Any) -> Any:
     return numpy.ndarray(shape, base.dtype, buffer=base, offset=offset, strides=strides)
 
 
+def set_array(array: Any, content: tuple[Any, dict[str, Any]]) -> None:
+    """An array of a subclass, with attributes of its own."""
+    state, attributes = content
+    array.__setstate__(state)
+    set_attributes(array, attributes)
+
+
+def set_attributes(thing: Any, attributes: dict[str, Any]) -> None:
+    """Those that the class's own code would leave out."""
+    vars(thing).update(attributes)
+
+
 def make_readonly(array: Any) -> Any:
     array.flags.writeable = False
     return array

@@ -125,6 +125,11 @@ def _tied(thing: Any) -> Reduced:
     return handles.refuse(thing, ", which is a part of its kernel")
 
 
+def _bunch(bunch: Any) -> Reduced:
+    """scikit-learn's data sets: their class leaves its attributes behind."""
+    return type(bunch), (), dict(vars(bunch)), None, iter(bunch.items()), rebuild.set_attributes
+
+
 def _figure(figure: Any) -> Reduced:
     """One that pyplot has open would open itself when it is read."""
     reduced = figure.__reduce_ex__(5)
@@ -161,6 +166,8 @@ def special(kind: type) -> Reduce | None:
         return _iterator
     if (kind.__module__, kind.__name__) == ("concurrent.futures.thread", "ThreadPoolExecutor"):
         return _executor
+    if (kind.__module__, kind.__name__) == ("sklearn.utils._bunch", "Bunch"):
+        return _bunch
     if kind.__name__ == "RandomState" and "mtrand" in str(kind.__module__):
         return _random_state
     if (handle := handles.handle(kind)) is not None:

@@ -63,6 +63,7 @@ class Hooks:
     _outside: Outside = field(init=False)
     _signals: Signals = field(init=False)
     _uncomplete: Callable[[], None] = field(init=False)
+    _filter: Callable[[list[str]], list[str]] = field(init=False)
     _rehearsal: Rehearsal = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +78,8 @@ class Hooks:
 
     def install(self) -> None:
         self.shell.input_transformers_cleanup.append(rewrite.mark)
+        self._filter = rewrite.filtered(self._prefilter)
+        self.shell.input_transformers_post.append(self._filter)
         self.shell.ast_transformers.append(self)
         self.shell.events.register("pre_run_cell", self.pre_run_cell)
         self.shell.events.register("post_run_cell", self.post_run_cell)
@@ -89,12 +92,17 @@ class Hooks:
             session.current().load_all()
             self._results.load((), everything=True)
         self.shell.input_transformers_cleanup.remove(rewrite.mark)
+        self.shell.input_transformers_post.remove(self._filter)
         self.shell.ast_transformers.remove(self)
         self.shell.events.unregister("pre_run_cell", self.pre_run_cell)
         self.shell.events.unregister("post_run_cell", self.post_run_cell)
         self._outside.uninstall()
         self._uncomplete()
         session.set_shell(None)
+
+    def _prefilter(self, line: str) -> str:
+        with self.shell.builtin_trap:
+            return str(self.shell.prefilter_manager.prefilter_lines(line))
 
     def pre_run_cell(self, info: Any) -> None:
         if threading.current_thread() is not self._main:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 ENTER: Final = "_resumable_enter"
@@ -48,6 +48,26 @@ def mark(lines: list[str]) -> list[str]:
 
 # Completeness checks must see the cell magic: a terminal would run the cell after its first line otherwise.
 mark.has_side_effects = True  # type: ignore[attr-defined]  # IPython asks for it
+
+
+def filtered(prefilter: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
+    """What IPython does to a cell of one line (``ls``, ``cd data`` without a sign) done to a body of one line."""
+
+    def transform(lines: list[str]) -> list[str]:
+        body = [line for line in lines[1:] if line.strip()]
+        if len(body) != 1 or not lines[0].startswith(f"get_ipython().run_line_magic({ENTER!r},"):
+            return lines
+        return [f"{prefilter(line)}\n" if line is body[0] and _may_be_magic(line) else line for line in lines]
+
+    return transform
+
+
+def _may_be_magic(line: str) -> bool:
+    """``ls -l`` may; a statement is Python, whatever its first word is."""
+    try:
+        return any(isinstance(each, ast.Expr) for each in ast.parse(line).body)
+    except SyntaxError:
+        return True
 
 
 def misplaced(text: str) -> str | None:
