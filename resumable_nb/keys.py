@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from resumable_nb import assigned, plan
+from resumable_nb import assigned, plan, sharing
+from resumable_nb.change import SHARING
 from resumable_nb.configured import PART, Configured
 from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.fingerprint import Known, Lookup, describe, step_key
@@ -29,7 +30,8 @@ class Keys:
         """What the step's result depends on, now; with what else the recorded one turned out to depend on."""
         names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
         key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
-        return assigned.now(self._configured.key(key, spec.body, recorded), recorded, self._lookup(space))
+        key = assigned.now(self._configured.key(key, spec.body, recorded), recorded, self._lookup(space))
+        return sharing.now(key, recorded, space, self._snapshots)
 
     def foreign(self, record: StepRecord, space: Namespace) -> frozenset[str]:
         """Parts of the key that the step had changed itself, and that somebody else has set since."""
@@ -45,20 +47,23 @@ class Keys:
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
         """The step's inputs in a few words each, for people."""
         lookup = self._lookup(space)
-        return {name: describe(name, lookup) for name in key.inputs if not name.startswith((PART, assigned.PART))}
+        return {
+            name: describe(name, lookup) for name in key.inputs if not name.startswith((PART, assigned.PART, SHARING))
+        }
 
     def at_end(
         self, execution: Execution, space: Namespace, capture: Capture, outputs: Collection[Mapping[str, Any]]
     ) -> StepKey:
         """What the step has turned out to depend on, as that was when its body began."""
         key = self._configured.key_at_start(execution.scope.key, execution.record, outputs, execution.spec.body)
-        return assigned.found_in(key, capture.perhaps, self._lookup(space))
+        return sharing.found(assigned.found_in(key, capture.perhaps, self._lookup(space)), capture.joints)
 
     def own_changes(
         self, execution: Execution, space: Namespace, key: StepKey, unchanged: Collection[str]
     ) -> dict[str, str]:
         """The parts of the key that the body itself changed: after it, they are no reason to run again."""
         # What the capture has just found unchanged may be large, and need not be read once more.
+        key = sharing.left_out(key)
         known = {name: mark for name, mark in execution.key.inputs.items() if name in unchanged}
         now = self.now(execution.spec, space, msgspec.structs.replace(execution.record, key=key), known)
         return plan.own_changes(key, now)

@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from resumable_nb.change import Change
+
 SCHEMA: Final = 1
 """Version of the records that this package writes."""
 
@@ -73,21 +75,6 @@ class StepKey(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, str] = {}
     files: dict[str, str] = {}
     options: str = ""
-
-
-class Change(msgspec.Struct, frozen=True):
-    """One part of a step key that differs: ``old`` or ``new`` is empty where the part came or went."""
-
-    part: Literal["source", "function", "input", "file", "options"]
-    name: str
-    old: str
-    new: str
-
-    def __str__(self) -> str:
-        if self.part in ("source", "options"):
-            return f"its {self.part} changed"
-        verb = "is new" if not self.old else "is gone" if not self.new else "changed"
-        return f"{self.part} {self.name} {verb}"
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -343,6 +330,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """It holds files or the like, which may not be what they were when the group is loaded."""
     refs: dict[str, str] = {}
     """Notebook functions and classes that the stream names instead of holding: name to digest."""
+    parts: tuple[tuple[str, ...], ...] = ()
+    """The names that share with each other, where several such groups are in one stream."""
+    joints: dict[str, dict[str, str]] = {}
+    """Name to the other variables that share objects with it, each with a digest of what is shared."""
 
 
 class Manifest(Stored, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from resumable_nb.model import MISSING, CallRecord, Change, Missing, StepKey, StepOptions, StepRecord
+from resumable_nb.change import Change
+from resumable_nb.model import MISSING, CallRecord, Missing, StepKey, StepOptions, StepRecord
 
 ERROR_CHARS: Final = 100
 """How much of an error a reason tells: what to do about it has been done when the step goes on."""
@@ -173,7 +174,7 @@ def decide_step(
             if options.rerun or options.always:
                 return Run(record.version + 1, "asked to run again" if options.rerun else "always runs")
             if changes:
-                return Run(record.version + 1, "; ".join(map(str, changes)), changes)
+                return Run(record.version + 1, "; ".join(dict.fromkeys(map(str, changes))), changes)
             if missing_files:
                 return Run(record.version + 1, f"missing: {', '.join(sorted(missing_files))}")
             if record.replay and not is_set_up:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from resumable_nb import plan, scope, settings
+from resumable_nb.change import SHARING
 from resumable_nb.configured import PART
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.events import Bus
@@ -131,7 +132,7 @@ def _changes(then: StepKey, now: StepKey, before: dict[str, object]) -> list[obj
         change
         for change in plan.differences(then, now)
         if not (change.part == "input" and change.name in before and _has_no_content(before[change.name]))
-        and not change.name.startswith(PART)  # they only decide what it shows
+        and not change.name.startswith((PART, SHARING))  # what it shows; what it is put back with
     ]
 
 

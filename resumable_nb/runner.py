@@ -9,7 +9,8 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from resumable_nb import divergence, output, plan, scope, widgets
+from resumable_nb import divergence, output, plan, scope, sharing, widgets
+from resumable_nb.change import Change
 from resumable_nb.configured import Configured
 from resumable_nb.control import Control
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask
@@ -21,7 +22,7 @@ from resumable_nb.journal import Journal
 from resumable_nb.keys import Keys
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Mark, Memory
-from resumable_nb.model import MISSING, Change, Missing, StepKey, StepRecord
+from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
 from resumable_nb.preview import scrub
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.replay import Replays
@@ -260,6 +261,7 @@ class Runner:
         )
         execution = Execution(spec, decision, record, key, inner, mark=mark, stops=self._control.stops)
         execution.before = self._snapshots.begin(space, spec.body)
+        inner.key = sharing.found(key, execution.before.joints)
         execution.entry = Entry(inner)
         return execution
 

@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from resumable_nb import frame as frames
-from resumable_nb import scope
+from resumable_nb import scope, sharing
+from resumable_nb.change import SHARING
 from resumable_nb.control import Control
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Bus
@@ -185,7 +186,11 @@ class Loop:
             self._scope.ordinals |= Counter(position.ordinals)
             self._scope.excused = max(self._scope.excused, position.calls)
             # An interrupted loop has changed its variables: what the step will leave comes from those at its beginning.
-            inputs = {name: mark for name, mark in self._scope.key.inputs.items() if name not in self._names}
+            inputs = {
+                name: mark
+                for name, mark in self._scope.key.inputs.items()
+                if name.removeprefix(SHARING) not in self._names
+            }
             self._scope.key = msgspec.structs.replace(self._scope.key, inputs=inputs | position.inputs)
 
     def _is_edited(self, space: Namespace, name: str, position: Position) -> bool:
@@ -193,14 +198,16 @@ class Loop:
 
         In the kernel that was interrupted, it is what those turns have made of it.
         """
-        if self._scope.key.inputs.get(name) == position.inputs.get(name):
+        now, then = self._scope.key.inputs, position.inputs
+        if all(now.get(part) == then.get(part) for part in (name, SHARING + name)):
             return False
         return not self._keeper.snapshots.left.is_unfinished(space, name, self._scope.id)
 
     def _key(self) -> str:
         """Digest of all that the step depends on, the kept variables left out."""
-        inputs = {name: mark for name, mark in self._scope.key.inputs.items() if name not in self._names}
-        return digest(msgspec.json.encode(msgspec.structs.replace(self._scope.key, inputs=inputs), order="sorted"))
+        key = sharing.left_out(self._scope.key)
+        inputs = {name: mark for name, mark in key.inputs.items() if name not in self._names}
+        return digest(msgspec.json.encode(msgspec.structs.replace(key, inputs=inputs), order="sorted"))
 
     def _keep(self, frame: FrameType) -> None:
         names = self._names
@@ -222,7 +229,7 @@ class Loop:
             total=self._owner.total,
             at=self._keeper.clock(),
             key=self._key(),
-            inputs={name: mark for name, mark in self._scope.key.inputs.items() if name in names},
+            inputs={name: mark for name, mark in self._scope.key.inputs.items() if name.removeprefix(SHARING) in names},
             manifest=capture.manifest_digest,
             claims=dict(self._scope.claims),
             ordinals=dict(self._scope.ordinals),

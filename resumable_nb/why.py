@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from resumable_nb import plan
-from resumable_nb.model import Change, StepKey, StepRecord
+from resumable_nb.change import Change
+from resumable_nb.model import StepKey, StepRecord
 from resumable_nb.wording import clock_time
 
 DIFF_LINES: Final = 12

@@ -44,6 +44,8 @@ class Holding:
     definitions: dict[int, Any] = field(default_factory=dict)
     owned: set[int] = field(default_factory=set)
     """Classes inside a class that is the variable's own value."""
+    folded: bool = False
+    """One of the objects may be met on several ways."""
 
     @property
     def size_bytes(self) -> int:
@@ -135,7 +137,7 @@ class Survey:
             return found
         seen: set[int] = {id(value)}
         frontier: list[Any] = [value]
-        top = True
+        top, ways = True, 0
         while frontier:
             verdicts = {kind: verdict_of(kind) for kind in {*map(type, frontier)}}
             plain = _of(frontier, verdicts, Verdict.PLAIN)
@@ -145,8 +147,11 @@ class Survey:
                 for thing in frontier:
                     if (verdict := verdicts[type(thing)]) not in _IN_BULK:
                         children += self._singly(thing, verdict, found, top=top)
+            ways += sum(count for kind, count in collections.Counter(map(type, children)).items() if _is_node(kind))
             frontier = self._new(children, seen)
             top = False
+        things = len(found.nodes.keys() - found.definitions.keys() - {id(value)})
+        found.folded = ways > things or len(found.arrays) > 1
         return found
 
     def _singly(self, thing: Any, verdict: Verdict, found: Holding, *, top: bool) -> list[Any]:
@@ -253,7 +258,14 @@ class Survey:
 
 _CONTAINERS: Final = (set, collections.OrderedDict, collections.deque, collections.defaultdict, collections.Counter)
 """Those that can be referred to weakly."""
+_NODES: Final = frozenset(
+    {Verdict.PLAIN, Verdict.ARRAY, Verdict.TENSOR, Verdict.WEAK, Verdict.PANDAS, Verdict.VARIABLE}
+)
 _IN_BULK: Final = frozenset({Verdict.PLAIN, Verdict.TRANSPARENT, Verdict.STOP})
+
+
+def _is_node(kind: type) -> bool:
+    return verdict_of(kind) in _NODES
 
 
 def _of(things: list[Any], verdicts: Mapping[type, Verdict], wanted: Verdict) -> list[Any]:

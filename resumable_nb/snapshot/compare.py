@@ -32,11 +32,12 @@ class Difference:
     rebound: frozenset[str]
 
 
-def watch(before: Before, survey: Survey, digest: Digest) -> None:
-    """Take the digests of all that the body can reach, with all that shares with it."""
-    watched = survey.extended(before.reached & before.references.keys())
-    for group in survey.groups_of(watched):
+def watch(before: Before, survey: Survey, digest: Digest) -> set[frozenset[str]]:
+    """Take the digests of all that the body can reach, with all that shares with it. Returns the sharing groups."""
+    watched = survey.groups_of(survey.extended(before.reached & before.references.keys()))
+    for group in watched:
         watch_group(before, survey, group, digest)
+    return watched
 
 
 def watch_group(before: Before, survey: Survey, group: frozenset[str], digest: Digest) -> None:

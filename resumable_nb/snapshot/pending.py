@@ -85,6 +85,11 @@ class Pending:
             )
         )
 
+    def is_in(self, name: str, group: Group) -> bool:
+        """Whether the name's value is to come from this group."""
+        entry = self._entries.get(name)
+        return entry is not None and entry.group is group
+
     def current(self, group: Group) -> dict[str, Entry]:
         """The names whose value is to come from this group."""
         return {name: entry for name, entry in self._entries.items() if entry.group is group}

@@ -67,11 +67,13 @@ class Presence:
         same = found() is value and (known_manifest, known_mark) == (manifest_digest, mark)
         return same and not (used_up and name in self._touched)
 
-    def is_there(self, variables: Mapping[str, Any], manifest: Manifest, group: Group, mark: Mark) -> bool:
-        """Whether the variables of a group are the saved objects, unchanged: a step run again in a live kernel."""
+    def is_there(
+        self, variables: Mapping[str, Any], manifest: Manifest, group: Group, part: Collection[str], mark: Mark
+    ) -> bool:
+        """Whether variables of a group are the saved objects, unchanged: a step run again in a live kernel."""
         return all(
             name in variables and self._is_same(name, variables[name], manifest.digests.get(name, ""), group, mark)
-            for name in group.names
+            for name in part
             if name != RESULT
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from resumable_nb.events import Bus
-from resumable_nb.groups import Survey
+from resumable_nb.groups import Joints, Survey, joints
 from resumable_nb.model import RESULT, Group, Manifest
 from resumable_nb.pack import PackBuilder
 from resumable_nb.snapshot import imports, writer
@@ -63,7 +63,10 @@ class Saver:
         ]
         builder = PackBuilder(self._store, lambda kind: self._bus.emit(kind))
         try:
-            work = writer.Writer(self._surveyor.codec(space), survey, builder)
+            shared: dict[str, Joints] = {}
+            for each in groups:
+                shared |= joints(survey, frozenset(each), values)
+            work = writer.Writer(self._surveyor.codec(space), survey, builder, shared)
             work.write(sorted(groups, key=sorted))
             builder.seal()
         except BaseException:

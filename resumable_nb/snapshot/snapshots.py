@@ -14,13 +14,14 @@ from resumable_nb import randomness
 from resumable_nb.codec import Codec
 from resumable_nb.errors import NotSaved
 from resumable_nb.events import Bus
-from resumable_nb.groups import Holding, is_atom
+from resumable_nb.groups import Holding, is_atom, joints
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot import compare, imports
+from resumable_nb.snapshot.binding import Binding
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
-from resumable_nb.snapshot.presence import Presence, certain, former_class, may_bind
+from resumable_nb.snapshot.presence import Presence, certain, former_class
 from resumable_nb.snapshot.reach import defined_classes
 from resumable_nb.snapshot.reader import Reader
 from resumable_nb.snapshot.saver import Saver
@@ -53,6 +54,7 @@ class Snapshots:
         self._surveyor = Surveyor(self._new_codec)
         self.owing = Owing(self._pending, self.presence, self._surveyor, self._read_apart)
         self._live = Namespace(live, live, lambda _: False)
+        self.binding = Binding(self._pending, self.presence, self.left, self._surveyor, self._reader)
         self._saver = Saver(store, bus, self._surveyor, self.owing, self.presence, self._definitions)
 
     def _new_codec(self, live: dict[str, Any]) -> Codec:
@@ -71,7 +73,9 @@ class Snapshots:
             random=randomness.random_state(),
             modules=frozenset(sys.modules),
         )
-        compare.watch(before, survey, self._surveyor.digest(space))
+        watched = compare.watch(before, survey, self._surveyor.digest(space))
+        for group in watched:
+            before.joints |= joints(survey, group, variables)
         named = before.reached | body.writes
         before.definitions = compare.references(survey, named, self._surveyor.codec(space).definitions.reference)
         self._open.add(before)
@@ -125,6 +129,7 @@ class Snapshots:
                 changed=saved.changed - rebound,
                 unchanged=unchanged,
                 perhaps=perhaps,
+                joints=before.joints_of(saved.saved, variables),
                 set=saved.changed | saved.unsaved.keys() | (before.body.sets - {ANY_NAME}),
             )
 
@@ -154,7 +159,7 @@ class Snapshots:
             bound = {name: imports.load(where) for name, where in manifest.imports.items() if "." not in name}
             for name in manifest.imports.keys() - bound.keys():
                 imports.load_quietly(name)
-            taken = [(group, self._taken(space, manifest, group)) for group in manifest.groups]
+            taken = [(group, self.binding.taken(space, manifest, group, step)) for group in manifest.groups]
             names: list[str] = [*bound]
             chosen = {name for _, names in taken for name in names}
             missing = self.owing.missing(space, manifest_digest, manifest, chosen)
@@ -190,19 +195,8 @@ class Snapshots:
     def holds(self, space: Namespace, manifest_digest: str) -> bool:
         """Whether all that a step could not save is still there."""
         known = self._reader.manifest(manifest_digest)
-        taken = {name for group in known.groups for name in self._taken(space, known, group)}
+        taken = {name for group in known.groups for name in self.binding.taken(space, known, group)}
         return not self.owing.missing(space, manifest_digest, known, taken)
-
-    def _taken(self, space: Namespace, manifest: Manifest, group: Group) -> list[str]:
-        """The names of a group that are to be bound."""
-        sure, there = certain(manifest, group.names), space.variables
-        if sure and self.presence.is_there(there, manifest, group, lambda *each: self._surveyor.mark(space, *each)):
-            return [RESULT] if RESULT in sure else []
-        return sure + [
-            name
-            for name in group.names
-            if name not in sure and may_bind(there, self._pending, manifest, name, shares=bool(sure))
-        ]
 
     def _put_off(self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str], result: str) -> None:
         for name in names:
@@ -284,6 +278,7 @@ class Snapshots:
             survey = self._surveyor.survey(space, values)
             for group in survey.groups_of(known):
                 compare.watch_group(before, survey, group, self._surveyor.digest(space))
+                before.joints |= joints(survey, group, values)
 
     def _load_named(self, name: str) -> bool:
         """A stream that is being read names a function or class that is pending."""

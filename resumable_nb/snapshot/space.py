@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from resumable_nb.groups import ITSELF, Joints
 from resumable_nb.model import MISSING
 from resumable_nb.source import Body
 
@@ -48,10 +49,21 @@ class Before:
     """Digests of groups with a generator or the like, as if nobody had used it."""
     definitions: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     """Functions and classes that the body may change: ``id()`` to the object, and how streams named it."""
+    joints: dict[str, Joints] = field(default_factory=dict)
+    """How those that the body may change in place share objects with others, and within."""
     restored: set[str] = field(default_factory=set)
     """What a step inside the body has brought back, or deleted again: not there before the body."""
     random: bytes = b""
     modules: frozenset[str] = frozenset()
+
+    def joints_of(self, saved: Collection[str], variables: Mapping[str, Any]) -> dict[str, Joints]:
+        """Of what was saved and still is the object that it was; what is only made anew was there by accident."""
+        kept = {name for name, value in self.references.items() if variables.get(name, MISSING) is value}
+        met = kept | self.reached | {ITSELF}
+        return {
+            name: {other: mark for other, mark in self.joints[name].items() if other in met}
+            for name in kept.intersection(saved, self.joints)
+        }
 
     def in_place(self, space: Namespace, names: Collection[str]) -> str:
         """Why a restored copy would not be the object that a function's caller holds; empty where it changed none."""
@@ -77,6 +89,8 @@ class Capture:
     """Names that were compared with what they were before the body, and are the same."""
     perhaps: frozenset[str] = frozenset()
     """Names that it may have bound, to the very objects that they had; or it has left them alone."""
+    joints: Mapping[str, Joints] = field(default_factory=dict)
+    """How variables that were there before, and are saved, shared objects when the body began."""
     set: frozenset[str] = frozenset()
     """Names that it surely has set: ``changed``, what it bound to what it was, and what could not be saved."""
 

@@ -6,10 +6,12 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from resumable_nb import pack
 from resumable_nb.codec import Codec, Encoded, Shared, stands_for_one
 from resumable_nb.errors import NotSaved
-from resumable_nb.groups import Survey
+from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import Group
 
 INLINE_BYTES: Final = 256 << 10
@@ -78,7 +80,10 @@ def digest(codec: Codec, survey: Survey, values: Mapping[str, Any], read: Read, 
 class Writer:
     """Writes groups. What cannot be saved ends up in ``failed``, and the rest of its group is written without it."""
 
-    def __init__(self, codec: Codec, survey: Survey, builder: pack.PackBuilder) -> None:
+    def __init__(
+        self, codec: Codec, survey: Survey, builder: pack.PackBuilder, joints: Mapping[str, Joints] = {}
+    ) -> None:
+        self._joints = joints
         self._codec = codec
         self._survey = survey
         self._builder = builder
@@ -116,7 +121,7 @@ class Writer:
     def _write_together(self, bundle: list[Mapping[str, Any]]) -> None:
         values = {name: value for group in bundle for name, value in group.items()}
         try:
-            if self._put(values, alone=len(bundle) == 1):
+            if self._put(values, bundle):
                 return
             for group in bundle:
                 self._write_together([group])
@@ -151,11 +156,11 @@ class Writer:
             name + error.message.removeprefix(start) if error.message.startswith(start) else f"{name}: {error.message}"
         )
 
-    def _put(self, values: dict[str, Any], *, alone: bool) -> bool:
+    def _put(self, values: dict[str, Any], bundle: list[Mapping[str, Any]]) -> bool:
         """False where nothing was written: a file may be gone when it is opened again, and takes no others with it."""
         encoded = encode(self._codec, self._survey, values)
         handles = any(map(stands_for_one, encoded.kinds))
-        if handles and not alone:
+        if handles and len(bundle) > 1:
             return False
         self._codec.prove(encoded)
         refs: dict[str, str] = {}
@@ -163,15 +168,27 @@ class Writer:
             refs[key] = self.row(stream)
         buffers = tuple(self._builder.add(each.raw, each.row_bytes, readonly=each.readonly) for each in encoded.buffers)
         names = tuple(sorted(values))
+        joints = {name: dict(found) for name in names if (found := self._joints.get(name))}
+        parts = self._parts(bundle) if len(bundle) > 1 else ()
+        group = Group(names=names, buffers=buffers, refs=refs, handles=handles, parts=parts, joints=joints)
         if len(encoded.stream) <= INLINE_BYTES:
-            row = self.row(encoded.stream)
-            self.groups.append(Group(names=names, stream=row, buffers=buffers, refs=refs, handles=handles))
-            return True
-        view = memoryview(encoded.stream)
-        placed = self._builder.add(view, view.nbytes)
-        extents = placed.extents
-        self.groups.append(Group(names=names, stream_extents=extents, buffers=buffers, refs=refs, handles=handles))
+            group = msgspec.structs.replace(group, stream=self.row(encoded.stream))
+        else:
+            view = memoryview(encoded.stream)
+            group = msgspec.structs.replace(group, stream_extents=self._builder.add(view, view.nbytes).extents)
+        self.groups.append(group)
         return True
+
+    def _parts(self, bundle: list[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
+        """The names that come back together. Objects belong to their classes, which are shared by name."""
+        apart: list[tuple[str, ...]] = []
+        tied: list[str] = []
+        for group in bundle:
+            if any(held.definitions for name in group if (held := self._survey.holding(name)) is not None):
+                tied += group
+            else:
+                apart.append(tuple(sorted(group)))
+        return (*apart, tuple(sorted(tied))) if tied else tuple(apart)
 
     def row(self, data: bytes) -> str:
         """Put a blob among the rows; returns its name."""

@@ -205,7 +205,9 @@ def state(variables: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: variables[name] for name in VARIABLES if name in variables}
     if found.get("big") is not None:
         found["big"] = float(found["big"].sum())
-    return {**found, "one list": [found["xs"] is found[name] for name in ("ys", "zs")]}
+    lists = [found[name] for name in ("ws", "xs", "ys", "zs") if name in found]
+    lists += found["es"].values() if type(found.get("es")) is dict else found.get("es", [])
+    return {**found, "one list": [[one is other for other in lists] for one in lists]}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-VARIABLES = ("a", "b", "c", "d", "es0", "es1", "es2", "ws", "xs", "ys", "zs", "ds", "tmp", "big")
+VARIABLES = ("a", "b", "c", "d", "es0", "es1", "es2", "ws", "xs", "ys", "zs", "ds", "es", "tmp", "big")
 """What runs are compared by."""
 
 SETUP = """
@@ -18,7 +18,7 @@ import numpy as np
 a, b, c = {values}
 d, es0, es1, es2 = 100, 100, 100, 100
 ws, xs, ys, ds = [100], [100], [100], []
-zs = xs
+zs, es = xs, [ws]
 tmp, big = 0, None
 
 def receive(*what):
@@ -98,10 +98,7 @@ class Cell:
     @property
     def text(self) -> str:
         text = self.body.replace("HERE", repr(self.name))
-        text = text.replace("KEPT", "'OWN', 'LIST'").replace("TURN", f"i{self.name}").replace("MAYBE", f"e{self.name}")
-        for what, name in zip(("OWN", "LIST", "ALIAS"), OWN[int(self.name[1:])], strict=True):
-            text = text.replace(what, name)
-        return text
+        return text.replace("TURN", f"i{self.name}").replace("MAYBE", f"e{self.name}")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -110,10 +107,6 @@ class Cell:
 
 VALUES = ["0", "1", "2", "3", "a", "b", "c", "a + 1", "b + c", "len(xs)", "sum(ys)", "helper(a)", "sum(xs)"]
 TOOLS = ["pay", "fetch", "ship", "vote", "await apay"]
-OWN = (("a", "xs", "zs"), ("b", "ys", "ys"), ("c", "ws", "ws"))
-"""What each cell may change. Where one cell's variable were changed above it to just what it had left there itself, it
-would be taken for finished."""
-
 values = st.sampled_from(VALUES)
 constants = st.sampled_from("0123")
 tools = st.sampled_from(TOOLS)
@@ -124,7 +117,8 @@ changes = st.one_of(
     st.builds("OWN = ({}) % 10".format, values),
     st.builds("LIST.append(({}) % 10)".format, values),
     st.builds("ALIAS.append(({}) % 10)".format, values),
-    st.sampled_from(["del LIST[:1]", "LIST.sort()"]),
+    st.sampled_from(["del LIST[:1]", "LIST.sort()", "LIST = ALIAS", "LIST = list(ALIAS)", "es = [LIST, ALIAS]"]),
+    st.sampled_from(["es = {'a': LIST}", "LIST = es['a'] if type(es) is dict else es[0]"]),
 )
 stamps = st.builds("OWN = stamp(({}) % 4, tick())".format, values)
 gathered = st.builds("OWN = sum(await asyncio.gather(apay(0), apay(({}) % 4))) % 10".format, values)
@@ -136,21 +130,19 @@ def block(head: str, lines: list[str]) -> str:
 
 
 def loops(statements: st.SearchStrategy[str], *, keep: bool = False) -> st.SearchStrategy[str]:
-    """Two labels to share. What is kept is set before the loop: its value above the step is not looked at."""
+    """Two labels to share. What is kept may be set before the loop, or above the step."""
     tracked = [f'track(range(3), "{label}"{kept})' for label in "LM" for kept in (KEPT if keep else [""])]
-    before = "random.seed(7)\n" + ("OWN = 1\nLIST = [OWN]\n" if keep else "")
-    heads = st.sampled_from([f"{before}for TURN in {each}" for each in (*tracked, "range(2)")])
+    before = ["random.seed(7)\n", "random.seed(7)\nOWN = 1\nLIST = [OWN]\n"] if keep else ["random.seed(7)\n"]
+    heads = st.sampled_from([f"{each}for TURN in {loop}" for each in before for loop in (*tracked, "range(2)")])
     found = st.builds(block, heads, st.lists(statements, min_size=1, max_size=3))
     return found.map(lambda text: text.replace("ALIAS", "LIST")) if keep else found
 
 
-KEPT = (", keep=[KEPT]", ", keep=[KEPT], every=2")
+KEPT = (", keep=['OWN', 'LIST']", ", keep=['OWN', 'LIST'], every=2")
 
 
 def nested() -> st.SearchStrategy[str]:
-    """A step inside does not read what it changes: see ``OWN``."""
-    inner = st.one_of(calls, calls, handled, stamps, gathered).map(lambda text: text.replace("OWN", "d"))
-    inner = inner | st.builds("ds = [{}]".format, constants)
+    inner = st.one_of(calls, calls, handled, stamps, gathered, changes) | st.builds("ds = [{}]".format, constants)
     heads = st.sampled_from(['with step("m")', 'with step("n")'])
     return st.builds(block, heads, st.lists(inner, min_size=1, max_size=3))
 
@@ -183,5 +175,15 @@ statements = st.one_of(
     nested(),
     rare,
 )
-bodies = st.lists(statements, min_size=2, max_size=5).map("\n".join)
+
+
+def filled(text: str, own: str, changed: str, alias: str) -> str:
+    """A statement and what it changes: any cell may change what any other one does."""
+    return text.replace("OWN", own).replace("LIST", changed).replace("ALIAS", alias)
+
+
+lists = st.sampled_from(["ws", "xs", "ys", "zs"])
+bodies = st.lists(st.builds(filled, statements, st.sampled_from("abcd"), lists, lists), min_size=2, max_size=5).map(
+    "\n".join
+)
 setups = st.builds(Setup, st.tuples(*[st.integers(100, 103)] * 3), st.integers(0, 2))

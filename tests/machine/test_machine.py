@@ -1,8 +1,4 @@
-"""Random programs of calls, errors, crashes, edits and re-runs keep the promises.
-
-Programs keep to what the journal can tell: each variable has one cell that changes it, which names are one list does
-not change above a step, and what a loop keeps is set inside its step.
-"""
+"""Random programs of calls, errors, crashes, edits and re-runs keep the promises."""
 
 from __future__ import annotations
 

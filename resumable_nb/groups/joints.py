@@ -1,0 +1,156 @@
+"""Where do variables share objects, told so that two runs of the same code tell the same?
+
+An object is known by its path from the variable (``['a'][0].rows``), memory by how far apart two arrays look into it.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from blake3 import blake3
+
+from resumable_nb.groups.memory import extent, memory_of, root
+from resumable_nb.groups.survey import Survey
+from resumable_nb.groups.verdict import Verdict, is_atom, verdict_of
+
+MANY: Final = 20_000
+"""Objects up to which paths are followed; of more it only counts with whom they are shared."""
+CROWD: Final = 30
+"""Variables up to which each is compared with each."""
+ITSELF: Final = ""
+"""In place of another variable: one object is met twice on the way through this one."""
+
+SAME: Final = "is"
+"""In place of a digest: the two are one object."""
+
+Joints = Mapping[str, str]
+"""Other variables that share objects with one, each with a digest of what is shared."""
+
+_LEAVES: Final = (Verdict.STOP, Verdict.DEFINITION, Verdict.ENUM, Verdict.REFERENCE)
+
+
+def joints(survey: Survey, names: frozenset[str], values: Mapping[str, Any]) -> Mapping[str, Joints]:
+    """Of variables that form a sharing group; those that share nothing have an empty mapping."""
+    held = {name: holding for name in sorted(names) if (holding := survey.holding(name)) is not None}
+    found: dict[str, dict[str, str]] = {name: {} for name in held}
+    if len(held) == 1 and not any(each.folded for each in held.values()):
+        return found
+    if len(held) > CROWD or sum(len(each.nodes) for each in held.values()) > MANY:
+        for name, holding in held.items():
+            found[name] = dict.fromkeys(held.keys() - {name}, "many") | ({ITSELF: "many"} if holding.folded else {})
+        return found
+    trails = {name: _Trail(values[name]) for name in held}
+    for name, trail in trails.items():
+        if trail.again:
+            found[name][ITSELF] = _digest(trail.again)
+    for one, other in itertools.combinations(held, 2):
+        common = sorted(_common(trails[one], trails[other]))
+        if common:
+            found[one][other] = _digest(common)
+            found[other][one] = _digest([(there, here, -apart) for here, there, apart in common])
+    return found
+
+
+def _digest(found: list[tuple[str, str, int]]) -> str:
+    if found == [("", "", 0)]:
+        return SAME
+    return blake3(repr(sorted(found)).encode("utf-8", "surrogatepass")).hexdigest(length=6)
+
+
+@dataclass(slots=True)
+class _Trail:
+    """The way through one value."""
+
+    value: Any
+    steps: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """``id()`` to the one that led there first, and how."""
+    arrays: list[tuple[int, int, str]] = field(default_factory=list)
+    """Address range, and the way to the array that it is of."""
+    again: list[tuple[str, str, int]] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)
+    """Nothing that was met may go before the end, and another come to lie at its address."""
+
+    def __post_init__(self) -> None:
+        todo: list[tuple[Any, int, str]] = [(self.value, 0, "")]
+        while todo:
+            thing, parent, label = todo.pop()
+            verdict = verdict_of(type(thing))
+            if verdict in _LEAVES:
+                continue
+            self.kept.append(thing)
+            if verdict is not Verdict.TRANSPARENT and id(thing) in self.steps:
+                self.again.append((self.path(id(thing)), f"{self.path(parent)}{label}", 0))
+                continue
+            if id(thing) in self.steps:
+                continue
+            self.steps[id(thing)] = (parent, label)
+            todo += [(each, id(thing), name) for name, each in reversed([*self._children(thing, verdict)])]
+        self.arrays.sort()
+        for (low, high, one), (begin, _, other) in itertools.pairwise(self.arrays):
+            if begin < high and one != other:
+                self.again.append((one, other, begin - low))
+
+    def path(self, key: int) -> str:
+        labels = []
+        while key in self.steps:
+            key, label = self.steps[key]
+            labels.append(label)
+        return "".join(reversed(labels))
+
+    def _children(self, thing: Any, verdict: Verdict) -> Iterator[tuple[str, Any]]:
+        match verdict:
+            case Verdict.ARRAY | Verdict.TENSOR:
+                for array in [thing] if verdict is Verdict.ARRAY else memory_of(thing):
+                    if span := extent(array):
+                        self.arrays.append((*span, self.path(id(thing))))
+                if verdict is Verdict.ARRAY and thing.dtype.hasobject and root(thing) is thing:
+                    yield from (("[]", each) for each in thing.ravel().tolist())
+            case Verdict.PLAIN | Verdict.TRANSPARENT:
+                yield from _parts(thing)
+
+
+def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
+    known = True
+    match thing:
+        case list() | tuple() | collections.deque():
+            yield from ((f"[{k}]", each) for k, each in enumerate(thing) if not is_atom(each))
+        case dict():
+            items = [(repr(key) if is_atom(key) else "?", each) for key, each in dict.items(thing)]
+            yield from sorted(
+                ((f"[{key}]", each) for key, each in items if not is_atom(each)), key=lambda each: each[0]
+            )
+        case set() | frozenset():
+            yield from (("{}", each) for each in thing if not is_atom(each))
+        case _:
+            known = False
+    own = getattr(thing, "__dict__", None) if type(thing).__dictoffset__ else None
+    slots = [name for kind in type(thing).__mro__ for name in _slots(kind)]
+    if type(own) is dict:
+        yield from (
+            (f".{name}", each) for name, each in sorted(own.items(), key=lambda each: str(each[0])) if not is_atom(each)
+        )
+    elif not known and not slots:
+        yield from ((f"~{k}", each) for k, each in enumerate(gc.get_referents(thing)) if not is_atom(each))
+    yield from ((f".{name}", getattr(thing, name)) for name in slots if hasattr(thing, name))
+
+
+def _slots(kind: type) -> list[str]:
+    found = kind.__dict__.get("__slots__", ())
+    return [name for name in ([found] if isinstance(found, str) else found) if not name.startswith("__")]
+
+
+def _common(one: _Trail, other: _Trail) -> Iterator[tuple[str, str, int]]:
+    """The outermost objects that both have, and arrays that look into one memory."""
+    both = one.steps.keys() & other.steps.keys()
+    for key in both:
+        if one.steps[key][0] not in both:
+            yield one.path(key), other.path(key), 0
+    spans = sorted([(*each, True) for each in one.arrays] + [(*each, False) for each in other.arrays])
+    for (low, high, here, first), (begin, _, there, second) in itertools.pairwise(spans):
+        if begin < high and first != second:
+            yield (here, there, begin - low) if first else (there, here, low - begin)

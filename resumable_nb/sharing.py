@@ -1,0 +1,68 @@
+"""Which variables are one object, or share one, as part of a step's key.
+
+It counts for variables that the step changed in place, or saved because they share with what it made: put back as they
+were then, those would be joined, or apart, as they were then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from resumable_nb.change import SHARING
+from resumable_nb.groups import Joints
+from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
+from resumable_nb.snapshot import Namespace, Snapshots
+
+_ALONE = "alone"
+
+
+def left_out(key: StepKey) -> StepKey:
+    """``key`` without how its variables share."""
+    inputs = {name: mark for name, mark in key.inputs.items() if not name.startswith(SHARING)}
+    return msgspec.structs.replace(key, inputs=inputs)
+
+
+def found(key: StepKey, joints: Mapping[str, Joints]) -> StepKey:
+    """``key`` with how these variables shared, and no others."""
+    parts = {SHARING + name: _told(each) for name, each in sorted(joints.items())}
+    return msgspec.structs.replace(key, inputs=left_out(key).inputs | parts)
+
+
+def now(key: StepKey, recorded: StepRecord | Missing, space: Namespace, snapshots: Snapshots) -> StepKey:
+    """``key`` with how the recorded step's variables share now.
+
+    Where a skip would leave a variable alone, no matter who shares with it: later cells may.
+    """
+    if recorded is MISSING:
+        return key
+    earlier = {
+        name.removeprefix(SHARING): told for name, told in recorded.key.inputs.items() if name.startswith(SHARING)
+    }
+    if not earlier:
+        return key
+    there = space.variables.keys() | (snapshots.pending() if space.lazy else frozenset())
+    current = snapshots.binding.joints(space, earlier.keys())
+    parts = {}
+    for name, told in earlier.items():
+        then = _read(told)
+        seen = {other: mark for other, mark in current[name].items() if other in then or not _is_made(other, recorded)}
+        same = seen == {other: mark for other, mark in then.items() if not other or other in there}
+        if not same and name in there and recorded.manifest:
+            same = snapshots.binding.is_there(space, recorded.manifest, name, recorded.id)
+        parts[SHARING + name] = told if same or name not in there else _told(seen)
+    return msgspec.structs.replace(key, inputs=key.inputs | parts)
+
+
+def _is_made(name: str, recorded: StepRecord) -> bool:
+    """Whether the step makes it: then it is what the step left the last time, and is about to be replaced."""
+    return (name in recorded.saved_names or name in recorded.unsaved) and name not in recorded.key.inputs
+
+
+def _told(joints: Joints) -> str:
+    return " ".join(f"{other}={mark}" for other, mark in sorted(joints.items())) or _ALONE
+
+
+def _read(told: str) -> Joints:
+    return {each.partition("=")[0]: each.partition("=")[2] for each in told.split() if told != _ALONE}

@@ -1,0 +1,108 @@
+"""``Binding``: which names a skip has to bind, and which are what the step has left, with all that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from resumable_nb.groups import ITSELF, Joints, joints
+from resumable_nb.model import RESULT, Group, Manifest
+from resumable_nb.snapshot.left import Left
+from resumable_nb.snapshot.pending import Pending
+from resumable_nb.snapshot.presence import Presence, certain, may_bind
+from resumable_nb.snapshot.reader import Reader
+from resumable_nb.snapshot.space import Namespace
+from resumable_nb.snapshot.surveyor import Surveyor
+
+
+class Binding:
+    """Of one task. Looks at names, pending ones too, and loads none."""
+
+    def __init__(self, pending: Pending, presence: Presence, left: Left, surveyor: Surveyor, reader: Reader) -> None:
+        self._pending = pending
+        self._presence = presence
+        self._left = left
+        self._surveyor = surveyor
+        self._reader = reader
+
+    def taken(self, space: Namespace, manifest: Manifest, group: Group, step: str = "") -> list[str]:
+        """The names of a group that are to be bound."""
+        parts = group.parts or (group.names,)
+        return [name for part in parts for name in self._taken(space, manifest, group, part, step)]
+
+    def is_there(self, space: Namespace, manifest_digest: str, name: str, step: str) -> bool:
+        """Whether a skip of the step would leave the variable, and all that it was saved with, alone."""
+        manifest = self._reader.manifest(manifest_digest)
+        found = [(group, part) for group in manifest.groups for part in group.parts or (group.names,) if name in part]
+        return all({*self._taken(space, manifest, *each, step)} <= {RESULT} for each in found)
+
+    def joints(self, space: Namespace, names: Collection[str]) -> dict[str, Joints]:
+        """How variables share objects, with others and within."""
+        found: dict[str, Joints] = {}
+        living: list[str] = []
+        for name in names:
+            entry = self._pending.get(name) if space.lazy and name not in space.variables else None
+            if entry is not None:
+                found[name] = {
+                    other: mark
+                    for other, mark in entry.group.joints.get(name, {}).items()
+                    if other == ITSELF or (other not in space.variables and self._pending.is_in(other, entry.group))
+                }
+            elif name in space.variables:
+                living.append(name)
+        if living:
+            variables = space.visible()
+            survey = self._surveyor.survey(space, variables)
+            for group in survey.groups_of(living):
+                found |= joints(survey, group, variables)
+        return {name: found.get(name, {}) for name in names}
+
+    def _taken(self, space: Namespace, manifest: Manifest, group: Group, part: Collection[str], step: str) -> list[str]:
+        sure, there = certain(manifest, part), space.variables
+        names = {*part} - {RESULT}
+        left = sure and (
+            self._waits(space, manifest, names, sure, step) or self._is_there(space, manifest, group, part)
+        )
+        if left and self._is_joined(space, group, names):
+            return [RESULT] if RESULT in sure else []
+        return sure + [
+            name
+            for name in part
+            if name not in sure and may_bind(there, self._pending, manifest, name, shares=bool(sure))
+        ]
+
+    def _is_there(self, space: Namespace, manifest: Manifest, group: Group, part: Collection[str]) -> bool:
+        def mark(name: str, value: object) -> str:
+            return self._surveyor.mark(space, name, value)
+
+        return self._presence.is_there(space.variables, manifest, group, part, mark)
+
+    def _waits(
+        self, space: Namespace, manifest: Manifest, names: Collection[str], sure: Collection[str], step: str
+    ) -> bool:
+        """Whether it is pending already what the step left, be it that a later step has saved it again with its own."""
+        if not step or not space.lazy or any(name in space.variables for name in names):
+            return False
+        entries = {name: self._pending.get(name) for name in names}
+        return len({id(entry and entry.group) for entry in entries.values()}) == 1 and all(
+            entry is not None
+            and bool(entry.digest)
+            and entry.digest == manifest.digests.get(name)
+            and (name not in sure or self._left.is_left(space, name, step))
+            for name, entry in entries.items()
+        )
+
+    def _is_joined(self, space: Namespace, group: Group, names: set[str]) -> bool:
+        """Whether variables share with each other as they did when they were saved."""
+        if len(names) < 2:
+            return True
+        values = {name: space.variables[name] for name in names if name in space.variables}
+        if values:
+            found = joints(self._surveyor.survey(space, values), frozenset(values), values)
+        else:
+            found = self.joints(space, names)
+        return all(_among(found.get(name, {}), names) == _among(group.joints.get(name, {}), names) for name in names)
+
+
+def _among(shared: Joints, names: Collection[str]) -> Joints:
+    """What a variable shares with some others, and within."""
+    return {other: mark for other, mark in shared.items() if other in names or other == ITSELF}

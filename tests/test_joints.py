@@ -1,0 +1,109 @@
+"""Which objects variables share is a part of a step's key, where the step changes them in place or keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from resumable_nb import session
+from tests.test_left import Notebook
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Iterator[Notebook]:
+    made = Notebook(tmp_path)
+    yield made
+    made.session.close()
+    session._open.clear()
+
+
+EDITED = {
+    "two names for one list": ("ys = xs", "ys = list(xs)", "xs.append(2)", "ys"),
+    "a list in a dict": ("ys = {'a': xs}", "ys = {'a': list(xs)}", "xs.append(2)", "ys"),
+    "another list in a dict": ("ys = {'a': xs, 'b': [1]}", "ys = {'a': [1], 'b': xs}", "xs.append(2)", "ys"),
+    "a view and its base": ("ys = vs[1:]", "ys = vs[1:].copy()", "vs[1] = 7", "ys.tolist()"),
+    "another view": ("ys = vs[:2]", "ys = vs[2:]", "vs[3] = 7", "ys.tolist()"),
+    "an attribute of an object": ("ys = Box(xs)", "ys = Box(list(xs))", "xs.append(2)", "ys.inner"),
+    "rows of one list": ("ys = [xs] * 2", "ys = [list(xs), list(xs)]", "ys[0].append(2)", "ys"),
+    "rows of themselves": ("ys = [[0]] * 2", "ys = [[0], [0]]", "ys[0].append(2)", "ys"),
+    "joined in what the step makes": ("ys = xs", "ys = list(xs)", "zs = [xs, ys]", "zs[0] is zs[1], xs is ys"),
+    "through a name that the step does not know": ("ys = xs", "ys = list(xs)", "xs.sort()\nxs.append(2)", "ys"),
+}  # fmt: skip
+MAKE = (
+    "make",
+    "import numpy as np\nclass Box:\n    def __init__(self, inner): self.inner = inner\nxs = [1]\nvs = np.zeros(4)",
+)
+
+
+@pytest.mark.parametrize("kernel", ["live", "new"])
+@pytest.mark.parametrize("by", ["", "join"], ids=["plain cell", "step"])
+@pytest.mark.parametrize("back", [False, True], ids=["parted", "joined"])
+@pytest.mark.parametrize("case", EDITED)
+def test_sharing_that_is_edited_above_a_step_counts(
+    notebook: Notebook, case: str, back: bool, by: str, kernel: str
+) -> None:
+    before, after, change, look = EDITED[case]
+    if back:
+        before, after = after, before
+    cells = [MAKE, (by, before), ("s", change)]
+    steps = ["make", "join", "s"] if by else ["make", "s"]
+    assert notebook.run(*cells) == steps
+    assert notebook.run(*cells) == []
+    notebook.restart()
+    assert notebook.run(*cells) == []
+    assert notebook.run(*cells) == []
+    if kernel == "new":
+        notebook.restart()
+    cells[1] = (by, after)
+    assert notebook.run(*cells) == steps[1:]
+    found = repr([notebook.value(name) for name in ("xs", "ys")] and eval(look, notebook.variables))
+    plain: dict[str, object] = {}
+    for _, text in cells:
+        exec(text, plain)
+    assert found == repr(eval(look, plain))
+    notebook.restart()
+    assert notebook.run(*cells) == []
+
+
+def test_why_names_what_was_one(notebook: Notebook) -> None:
+    for text in ("ys = xs", "ys = list(xs)", "ys = {1: xs}", "ys = [xs]"):
+        notebook.run(MAKE, ("", text), ("s", "xs.append(2)"))
+    versions = notebook.session.journal.versions("s")
+    assert [each.why for each in versions] == [
+        "first run",
+        "xs and ys are no longer one object",
+        "xs and ys share an object now",
+        "xs and ys share other objects",
+    ]
+
+
+@pytest.mark.parametrize(
+    "later", ["zs = xs", "zs = {'a': xs}", "print(zs)", "zs['t'].append(1)\nzs['t'].pop()"], ids=lambda text: text
+)
+def test_what_later_cells_share_does_not_count(notebook: Notebook, later: str) -> None:
+    cells = [MAKE, ("join", "ys = xs"), ("s", "xs.append(2)\ny = 1"), ("t", "zs = {'t': xs}"), ("", later)]
+    notebook.run(*cells)
+    for _ in range(2):
+        assert notebook.run(cells[2], cells[3], cells[2]) == []
+        assert notebook.run(*cells) == []
+        assert notebook.run(cells[2]) == []
+        assert notebook.value("zs")
+        assert eval("xs is ys and (zs is xs or any(each is xs for each in zs.values()))", notebook.variables)
+    notebook.restart()
+    assert notebook.run(*cells) == []
+    assert notebook.run(*cells) == []
+
+
+def test_what_the_step_does_not_change_does_not_count(notebook: Notebook) -> None:
+    assert notebook.run(MAKE, ("", "ys = xs"), ("s", "n = len(xs) + len(ys)")) == ["make", "s"]
+    assert notebook.run(MAKE, ("", "ys = list(xs)"), ("s", "n = len(xs) + len(ys)")) == []
+
+
+def test_sharing_is_known_without_loading(notebook: Notebook) -> None:
+    cells = [MAKE, ("join", "ys = {'a': xs}\nws = vs[1:]"), ("s", "xs.append(2)"), ("t", "vs[1] = 5")]
+    notebook.run(*cells)
+    notebook.restart()
+    assert notebook.run(*cells) == []
+    assert {"xs", "ys", "ws", "vs"} <= notebook.session.snapshots.pending()
