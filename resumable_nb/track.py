@@ -179,7 +179,10 @@ class Loop:
         if any(self._is_edited(space, name, position) for name in self._names):
             return
         restored = self._keeper.snapshots.restore_now(space, position.manifest)
-        frames.assign(frame, {name: space.variables[name] for name in restored.names}, restored.deleted)
+        values = {name: space.variables[name] for name in restored.names}
+        frames.assign(frame, values, restored.deleted)
+        own = frames.own_names(frame)
+        frame.f_globals.update({name: value for name, value in values.items() if name not in own})
         self.done = self._kept = self._resumed_at = position.done
         with self._scope.lock:
             self._scope.claims = Counter(position.claims)

@@ -107,3 +107,17 @@ def test_sharing_is_known_without_loading(notebook: Notebook) -> None:
     notebook.restart()
     assert notebook.run(*cells) == []
     assert {"xs", "ys", "ws", "vs"} <= notebook.session.snapshots.pending()
+
+
+def test_loop_goes_on_with_all_that_shares_with_what_it_keeps(notebook: Notebook) -> None:
+    loop = "for n in track(range(4), keep='xs'):\n    xs.append(n)\n    if n == 2 and fail: raise KeyboardInterrupt"
+    cells = [MAKE, ("", "from resumable_nb import track\nys = {'a': xs}"), ("s", loop)]
+    with pytest.raises(KeyboardInterrupt):
+        notebook.run(("", "fail = True"), *cells)
+    notebook.restart()
+    assert notebook.run(("", "fail = False"), *cells) == ["s"]
+    for _ in range(2):
+        assert notebook.value("ys") == {"a": [1, 0, 1, 2, 3]}
+        assert notebook.variables["ys"]["a"] is notebook.value("xs")
+        notebook.restart()
+        notebook.run(("", "fail = False"), *cells)

@@ -134,11 +134,14 @@ class Snapshots:
             )
 
     def save_names(self, space: Namespace, names: Collection[str]) -> Capture:
-        """Save exactly these variables, as they are now, and the random state."""
+        """Save these variables, as they are now, and the random state.
+
+        Those come along that had shared objects with them when the running step began, and still are what they were.
+        """
         with self._lock:
             self.materialise(space, names)
-            chosen = frozenset(names)
-            values = {name: space.variables[name] for name in names}
+            chosen = frozenset(names).union(*(each.still_with(names, space.variables) for each in self._open))
+            values = {name: space.variables[name] for name in chosen}
             survey = self._surveyor.survey(space, values)
             return self._saver.save(
                 space, values, survey, chosen, changed=chosen, random=randomness.random_state(), allowed=chosen

@@ -56,6 +56,11 @@ class Before:
     random: bytes = b""
     modules: frozenset[str] = frozenset()
 
+    def still_with(self, names: Collection[str], variables: Mapping[str, Any]) -> set[str]:
+        """Variables that shared objects with these, and like these are bound to what they were."""
+        kept = {name for name, value in self.references.items() if variables.get(name, MISSING) is value}
+        return kept & {other for name in kept.intersection(names) for other in self.joints.get(name, ())}
+
     def joints_of(self, saved: Collection[str], variables: Mapping[str, Any]) -> dict[str, Joints]:
         """Of what was saved and still is the object that it was; what is only made anew was there by accident."""
         kept = {name for name, value in self.references.items() if variables.get(name, MISSING) is value}
