@@ -7,24 +7,9 @@ import builtins
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from resumable_nb.source import quoted
-from resumable_nb.source.magic import magic_call
-from resumable_nb.source.scope import (
-    DYNAMIC,
-    Comprehension,
-    Found,
-    Import,
-    Kind,
-    Scope,
-    State,
-    own_names,
-    parameters,
-    targets,
-)
+from resumable_nb.source.expressions import Expressions
+from resumable_nb.source.scope import DYNAMIC, Found, Import, Kind, State, own_names
 
-_DYNAMIC_ATTRIBUTES: Final = frozenset(
-    {"user_ns", "user_global_ns", "f_globals", "f_locals", "__globals__", "run_cell", "run_line_magic"}
-)
 _NEVER_SUPPRESS: Final = frozenset(
     {
         "open", "step", "redirect_stdout", "redirect_stderr", "catch_warnings", "errstate", "printoptions",
@@ -42,7 +27,7 @@ _PASSIVE_DECORATORS: Final = frozenset(
 """They keep the function and don't call it."""
 
 
-class Flow(Scope, ast.NodeVisitor):
+class Flow(Expressions, ast.NodeVisitor):  # named once more for the linter: visit_If and the like are names of ast
     """One scope, statement by statement."""
 
     def __init__(
@@ -56,8 +41,7 @@ class Flow(Scope, ast.NodeVisitor):
         shared: frozenset[str] = frozenset(),
         bound: Iterable[str] = (),
     ) -> None:
-        super().__init__(found, kind, runs=runs, local=local, shared=shared, bound=bound)
-        self.transform = transform
+        super().__init__(found, transform, kind, runs=runs, local=local, shared=shared, bound=bound)
         self.breaks: list[list[State]] = []
 
     @classmethod
@@ -73,135 +57,20 @@ class Flow(Scope, ast.NodeVisitor):
         found.only_deferred = set().union(*found.deferred.values()) - flow.bound - flow.reads
         return found
 
-    def block(self, nodes: Iterable[ast.AST | None]) -> None:
-        for node in nodes:
-            if node is not None:
-                self.visit(node)
-
-    def maybe(self, nodes: Iterable[ast.AST | None]) -> None:
-        """They run, or they don't."""
-        before = self.state()
-        self.block(nodes)
-        self.go_on(before)
-
-    def branches(self, *bodies: Iterable[ast.AST]) -> None:
-        """One of them runs."""
-        before, ends = self.state(), []
-        for body in bodies:
-            self.go_on(before)
-            self.block(body)
-            ends.append(self.state())
-        self.go_on(*ends)
-
-    # --- expressions
-
-    def visit_Name(self, node: ast.Name) -> None:
-        match node.ctx:
-            case ast.Load():
-                self.load(node.id)
-            case ast.Store():
-                self.store(node.id)
-            case ast.Del():
-                self.delete(node.id)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        self.found.attributes.add(node.attr)
-        self.found.dynamic |= node.attr in _DYNAMIC_ATTRIBUTES
-        if isinstance(node.value, ast.Name):
-            self.found.dynamic |= node.attr in DYNAMIC and node.value.id in ("builtins", "__builtins__")
-            self.load(node.value.id, bare=False)
-        else:
-            self.visit(node.value)
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        self.block([node.value, node.target])
-
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.visit(node.test)
-        self.branches([node.body], [node.orelse])
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        self.visit(node.values[0])
-        self.maybe(node.values[1:])
-
-    def visit_Compare(self, node: ast.Compare) -> None:
-        self.block([node.left, node.comparators[0]])
-        self.maybe(node.comparators[1:])
-
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name) and node.func.id in ("vars", "dir") and not node.args:
-            self.found.dynamic |= self.kind != "function"
-        if (magic := magic_call(node, self.transform)) is None:
-            self.generic_visit(node)
-            words = quoted.in_call(node)
-            self.found.dynamic |= words is None
-            for name in sorted(words or ()):
-                self.load(name)
-            return
-        self.found.dynamic |= magic.dynamic
-        self.block(magic.code)
-        for part in magic.maybe_code:
-            self.maybe(part)
-        for name in sorted(magic.names):
-            self.load(name)
-
-    def _comprehension(self, node: Comprehension, results: Sequence[ast.AST]) -> None:
-        self.visit(node.generators[0].iter)
-        own = frozenset(name for each in node.generators for name in targets(each.target))
-        inner = Flow(self.found, self.transform, "function", runs=False, local=self.local | own)
-        for k, each in enumerate(node.generators):
-            inner.block([each.iter if k else None, each.target, *each.ifs])
-        inner.block(results)
-        self._look_up(inner.reads)
-
-    def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> None:
-        self._comprehension(node, [node.elt])
-
-    visit_SetComp = visit_GeneratorExp = visit_ListComp  # noqa: N815  # ast calls it by this name
-
-    def visit_DictComp(self, node: ast.DictComp) -> None:
-        self._comprehension(node, [node.key, node.value])
-
-    def _look_up(self, names: Iterable[str]) -> None:
-        """Names that nested code looks up; how it uses them was noted there."""
-        for name in sorted(names):
-            self.load(name, bare=False)
-
     # --- definitions
-
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        self._look_up(self._function(node, [node.body]))
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.block(node.decorator_list)
-        reads = self._function(node, node.body)
+        reads = self.function(node, node.body)
         self.store(node.name)
         if self.kind == "class" and all(_last_name(each) in _PASSIVE_DECORATORS for each in node.decorator_list):
             self.methods.setdefault(node.name, set()).update(reads)
         elif self.kind == "module" and not node.decorator_list:
             self.defer(node.name, reads, in_loop=bool(self.breaks))
         else:
-            self._look_up(reads)
+            self.look_up(reads)
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  # ast calls it by this name
-
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: Sequence[ast.AST]) -> set[str]:
-        """Evaluate defaults and annotations; what the body will look up when it is called."""
-        args, own = node.args, parameters(node.args)
-        self.block([*args.defaults, *args.kw_defaults])
-        names, shared = own_names(body)
-        typed = frozenset(each.name for each in getattr(node, "type_params", ()))
-        if not self.found.lazy_annotations:
-            annotations = [*(each.annotation for each in own), getattr(node, "returns", None)]
-            outer, self.local = self.local, self.local | typed
-            self.block([*getattr(node, "type_params", ()), *annotations])
-            self.local = outer
-        local = self.local | names | typed | {each.arg for each in own}
-        if self.kind == "class":
-            local |= {"__class__"}
-        inner = Flow(self.found, self.transform, "function", runs=False, local=local, shared=shared)
-        inner.block(body)
-        return inner.reads
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.block(node.decorator_list)
@@ -223,7 +92,7 @@ class Flow(Scope, ast.NodeVisitor):
         elif self.kind == "class":
             self.methods.setdefault(node.name, set()).update(later)
         else:
-            self._look_up(later)
+            self.look_up(later)
 
     def visit_TypeAlias(self, node: ast.AST) -> None:  # new in 3.12
         name, value = node.name, node.value  # type: ignore[attr-defined]  # ast.TypeAlias is of Python 3.12
@@ -237,7 +106,7 @@ class Flow(Scope, ast.NodeVisitor):
     def visit_Assign(self, node: ast.Assign) -> None:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as made) if self.kind == "module":
-                reads = self._function(made, [made.body])
+                reads = self.function(made, [made.body])
                 self.store(name)
                 self.defer(name, reads, in_loop=bool(self.breaks))
             case _:

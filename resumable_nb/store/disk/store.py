@@ -8,9 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, NoReturn
-
-import msgspec
+from typing import NamedTuple
 
 from resumable_nb.errors import Corrupt, UsageError
 from resumable_nb.events import Bus
@@ -22,8 +20,6 @@ from resumable_nb.store.disk.fault import fault
 from resumable_nb.store.disk.marker import (
     Identity,
     decode_identity,
-    foreign,
-    lost,
     make_directories,
     new_identity,
     read_marker,
@@ -31,9 +27,10 @@ from resumable_nb.store.disk.marker import (
     write_new,
 )
 from resumable_nb.store.disk.pack import PackFile, Packs
-from resumable_nb.store.disk.reader import DATABASE, Reader, Row, State
+from resumable_nb.store.disk.proof import Proof
+from resumable_nb.store.disk.reader import DATABASE, Reader, Row
 from resumable_nb.store.disk.worker import Outcome, Worker
-from resumable_nb.store.seal import TAG_BYTES, Seal, sync_directory, user_key
+from resumable_nb.store.seal import TAG_BYTES, Seal, sync_directory
 
 Rows = tuple[Mapping[str, bytes], Collection[str]]
 """What to write, and which keys to delete."""
@@ -54,8 +51,8 @@ class DiskStore:
     def __init__(self, path: str | os.PathLike[str], *, key: bytes | None = None, bus: Bus | None = None) -> None:
         self._path = Path(path).expanduser().absolute()
         self._bus = bus or Bus()
-        self._seal = None if key is None else Seal(key)
         self._reader = Reader(self._path)
+        self._proof = Proof(self._path, self._reader, None if key is None else Seal(key))
         self._values = ValueDisk(str(self._path))
         self._packs = Packs(self._path / "packs")
         self._worker = Worker(f"resumable_nb store {self._path.name}")
@@ -63,9 +60,6 @@ class DiskStore:
         """Held while a write is handed to the worker, and across a fork."""
         self._open: list[Database] = []
         """The database, once something was written; used in the worker's thread only."""
-        self._inode: tuple[int, int] | None = None
-        self._identity: Identity | None = None
-        """Who this store is, once that is known and its seal was checked; of the file in ``_inode``."""
         self._marked = False
         weakref.finalize(self, _abandon, self._reader, self._worker, self._open).atexit = False
         _stores.add(self)
@@ -78,7 +72,7 @@ class DiskStore:
         return str(self._path)
 
     def exists(self) -> bool:
-        return self._verify()
+        return self._proof.verify()
 
     def get(self, key: str) -> bytes | Missing:
         for _, data in self._select(lambda: self._reader.row(key) if key != IDENTITY else []):
@@ -90,7 +84,7 @@ class DiskStore:
         return ((key, self._unseal(key, data)) for key, data in found if key != IDENTITY)
 
     def keys(self, prefix: str) -> Iterator[str]:
-        found = self._reader.keys(prefix) if self._verify() else []
+        found = self._reader.keys(prefix) if self._proof.verify() else []
         return (key for key in found if key != IDENTITY)
 
     def commit(
@@ -118,7 +112,7 @@ class DiskStore:
         return puts[key]
 
     def new_pack(self) -> PackFile:
-        self._verify()
+        self._proof.verify()
         try:
             make_directories(self._path)
             with contextlib.suppress(FileExistsError):
@@ -154,7 +148,7 @@ class DiskStore:
                 named = self._reader.files()
                 return [path for path in (self._path / VALUES).glob("*.val") if f"{VALUES}/{path.name}" not in named]
 
-        if not self._verify():
+        if not self._proof.verify():
             return 0, 0
         with self._gate:
             ticket = self._worker.submit(orphans)
@@ -174,9 +168,9 @@ class DiskStore:
                     for key in list(database):
                         self._put(database, key, database.get(key)[TAG_BYTES:])
                     if (data := database.get(IDENTITY, MISSING)) is MISSING:
-                        self._lost()
+                        raise self._proof.lost()
                     old = decode_identity(data[TAG_BYTES:])
-                    self._put(database, IDENTITY, Identity(store=old.store, key=self._sealer().id).encode())
+                    self._put(database, IDENTITY, Identity(store=old.store, key=self._proof.seal.id).encode())
                     commits = database.number()
                 # Also what is older than it was known to be is taken as it is.
                 counter.note(self._path, commits)
@@ -196,13 +190,13 @@ class DiskStore:
                 self._worker.run(self._open[0].close)
             self._worker.stop(_nothing)
             self._open.clear()
-            self._inode = self._identity = None
+            self._proof.forget()
             self._marked = False
 
     # -- reading
 
     def _select(self, read: Callable[[], list[Row]]) -> list[tuple[str, bytes]]:
-        if not self._verify():
+        if not self._proof.verify():
             return []
         rows = read()
         while True:
@@ -216,58 +210,12 @@ class DiskStore:
                 rows = again
 
     def _unseal(self, key: str, data: bytes) -> bytes:
-        return self._sealer().unseal(key, data)
-
-    def _sealer(self) -> Seal:
-        if self._seal is None:
-            self._seal = Seal(user_key(create=True))
-        return self._seal
-
-    # -- identity
-
-    def _verify(self) -> bool:
-        """Whether there is a store, and it is this user's and the one that was here before."""
-        try:
-            # The marker first: it is written after the database, so it can't be there without one.
-            marker = read_marker(self._path) if self._identity is None else self._identity
-        except OSError as error:
-            raise fault(error, self.uri, doing="read") from error
-        state = self._reader.state()
-        if state is not MISSING and self._inode == (state.device, state.inode):
-            return True
-        # The note first: it is written after the commit that it counts.
-        then = counter.noted(self._path)
-        rows = self._reader.row(IDENTITY)
-        if not rows or state is MISSING:
-            if marker is not MISSING:
-                self._lost()
-            return False
-        self._adopt(rows[0][3], state, marker, then)
-        return True
-
-    def _adopt(self, data: bytes, state: State, marker: Identity | Missing, then: int | None) -> None:
-        try:
-            identity = decode_identity(bytes(data)[TAG_BYTES:])
-        except msgspec.MsgspecError as error:
-            raise Corrupt(f"store {self.uri} has a damaged identity; restore it from a backup", uri=self.uri) from error
-        if marker is not MISSING and marker.store not in ("", identity.store):
-            self._lost()
-        if self._seal is None:
-            self._seal = Seal(user_key(create=False))
-        if identity.key != self._seal.id:
-            raise foreign(self.uri)
-        self._seal.unseal(IDENTITY, bytes(data))
-        if behind := counter.missing(self._reader.commits(), then):
-            raise counter.went_back(self.uri, behind)
-        self._identity, self._inode = identity, (state.device, state.inode)
-
-    def _lost(self) -> NoReturn:
-        raise lost(self.uri, DATABASE)
+        return self._proof.seal.unseal(key, data)
 
     # -- writing: all below runs in the worker's thread
 
     def _put(self, database: Database, key: str, value: bytes) -> None:
-        database.set(key, self._sealer().seal(key, value))
+        database.set(key, self._proof.seal.seal(key, value))
 
     def _transact(self, change: Change, *, durable: bool) -> Rows:
         assert not self._worker.is_current(), "a guard or listener writes inside the transaction that it watches"
@@ -320,13 +268,13 @@ class DiskStore:
     @contextlib.contextmanager
     def _transaction(self, *, durable: bool) -> Iterator[Database]:
         with faults(self.uri, self._open):
-            exists = self._verify()
+            exists = self._proof.verify()
             database = self._connect()
             if not exists or not self._marked:
                 self._initialise(database)
             with database.transaction(durable=durable):
                 if database.get(IDENTITY, MISSING) is MISSING:
-                    self._lost()
+                    raise self._proof.lost()
                 yield database
                 commits = database.number() if durable and database.has_changed() else None
             if commits is not None:
@@ -334,7 +282,7 @@ class DiskStore:
 
     def _connect(self) -> Database:
         """The database of the file that is at the path, made where there is none."""
-        if self._open and self._open[0].inode != self._inode:
+        if self._open and self._open[0].inode != self._proof.inode:
             self._open.pop().close()
         if not self._open:
             make_directories(self._path)
@@ -347,11 +295,11 @@ class DiskStore:
         """Give the store its identity, then its marker: a crash in between leaves a store without a marker."""
         with database.transaction(durable=True):
             if database.get(IDENTITY, MISSING) is MISSING:
-                self._put(database, IDENTITY, new_identity(self._sealer().id).encode())
-        self._verify()
-        assert self._identity is not None
-        if read_marker(self._path) != self._identity:
-            write_marker(self._path, self._identity)
+                self._put(database, IDENTITY, new_identity(self._proof.seal.id).encode())
+        self._proof.verify()
+        assert self._proof.identity is not None
+        if read_marker(self._path) != self._proof.identity:
+            write_marker(self._path, self._proof.identity)
         self._marked = True
 
 
