@@ -9,6 +9,9 @@ from typing import Any, Final
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 """The form of a display that names a widget's model, which is gone when its kernel is."""
 
+CAPTURED: Final = "captured"
+"""The kind of an output that went into a widget: that it was there is all that is kept of it."""
+
 _TIED: Final = frozenset(
     {
         ("ipywidgets.widgets.widget", "Widget"), ("comm.base_comm", "BaseComm"), ("comm.base_comm", "CommManager"),
@@ -42,12 +45,23 @@ def model(data: Mapping[str, Any]) -> Any:
     return getattr(module, "_instances", {}).get(view.get("model_id")) if isinstance(view, Mapping) else None
 
 
+def is_capturing() -> bool:
+    """Whether what is shown now goes into an ``Output`` widget, and not below the cell."""
+    kind = getattr(sys.modules.get("ipywidgets.widgets.widget_output"), "Output", None)
+    if kind is None:
+        return False
+    instances = getattr(sys.modules.get("ipywidgets.widgets.widget"), "_instances", {})
+    return any(isinstance(each, kind) and each.msg_id for each in [*instances.values()])
+
+
 def why_replayed(outputs: Collection[Mapping[str, Any]]) -> str:
     """Why a new kernel has to run a step that showed this once more; empty for most.
 
     A progress bar has done its work.
     """
     for output in outputs:
+        if output["output_type"] == CAPTURED:
+            return "it writes into a widget"
         shown = model(output.get("data", {}))
         if shown is not None and not _is_progress(shown):
             return f"it shows a widget ({type(shown).__name__})"

@@ -503,3 +503,10 @@ def test_nothing_is_imported_from_the_notebook_under_its_second_name(monkeypatch
     monkeypatch.setitem(sys.modules, "__mp_main__", sys.modules["__main__"])
     monkeypatch.setattr(sys.modules["__main__"], "name", name, raising=False)
     assert imports.origin("name", name) == ""
+
+
+def test_a_result_that_cannot_be_saved_and_holds_a_changed_variable_is_left_out() -> None:
+    notebook = Notebook()
+    notebook.plain("import threading; gate = threading.Lock(); gate.acquire(); inner = [1]")
+    capture = notebook.step("inner.append(2)", result="[inner, gate]")
+    assert (capture.saved, [*capture.unsaved]) == (("inner",), ["gate"])

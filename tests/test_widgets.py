@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from resumable_nb.canonical import fingerprint
 from resumable_nb.codec import Codec
 from resumable_nb.errors import NoContent, NotSaved
-from resumable_nb.output import replay
+from resumable_nb.output import Recorder, replay
 from resumable_nb.widgets import WIDGET, why_replayed
 
 
@@ -50,6 +50,22 @@ def test_a_step_is_replayed_for_widgets_but_for_no_progress_bar() -> None:
     outputs = shown(box)
     box.close()
     assert why_replayed(outputs) == ""
+
+
+def test_what_goes_into_a_widget_is_none_of_the_cells_output() -> None:
+    shell, out = InteractiveShell.instance(), ipywidgets.Output()
+    recorder = Recorder(shell)
+    recorder.start()
+    print("before")
+    out.msg_id = "of the cell's request"
+    print("inside")
+    out.msg_id = ""
+    print("after")
+    outputs = recorder.stop()
+    out.close()
+    InteractiveShell.clear_instance()
+    assert [each.get("text") for each in outputs] == ["before\n", None, "after\n"]
+    assert why_replayed(outputs) == "it writes into a widget"
 
 
 def test_a_widget_that_is_gone_is_shown_as_its_text(capsys: pytest.CaptureFixture[str]) -> None:

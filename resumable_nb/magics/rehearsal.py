@@ -39,6 +39,7 @@ class Rehearsal:
         self._depth += 1
         try:
             with capture_output(), _figures_closed():
+                shell.display_pub.set_parent = lambda _parent: None  # a widget that captures output asks for it
                 tree = shell.transform_ast(rewrite.code_of(self._parsed(text)))
                 name = shell.compile.cache(shell.transform_cell(text), shell.execution_count, text)
                 exec(shell.compile(tree, name, "exec"), shell.user_global_ns, shell.user_ns)  # noqa: S102  # the user's own cell

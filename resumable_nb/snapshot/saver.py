@@ -77,7 +77,7 @@ class Saver:
         unsaved = {
             name: why
             for name, why in work.failed.items()
-            if name in changed | perhaps or not survey.group_of(name).isdisjoint(mutated)
+            if name != RESULT and (name in changed | perhaps or not survey.group_of(name).isdisjoint(mutated))
         }
         digests = canonical({name: values[name] for name in {*names, *unsaved}})
         for group in work.groups:
