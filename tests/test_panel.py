@@ -128,9 +128,10 @@ def test_nothing_foreign_becomes_a_tag_in_any_view() -> None:
     runs = [RunRecord(id="r", pid=1, host=EVIL, started_at=99.0)]
     parts = [
         view.head(head, 200.0), view.step(row), view.history(page), view.doubt(worse, EVIL), view.message(EVIL),
-        view.detail(evil, row, [worse], frozenset(), outputs), view.pandas(dataclasses.replace(page, query=query)),
+        view.detail(evil, row, [worse], outputs, doubts=frozenset(), drifted=frozenset({worse.id}), by=EVIL),
+        view.pandas(dataclasses.replace(page, query=query)),
         view.static(head, [row], [worse], page, "", 200.0),
-        timeline.picture(runs, [evil], [worse], [], live="r", now=200.0),
+        timeline.picture(runs, [evil], [evil], [worse], [], live="r", now=200.0),
     ]  # fmt: skip
     for part in parts:
         tags = Tags()
@@ -315,7 +316,7 @@ def test_the_timeline_shows_runs_steps_calls_pauses_and_deaths() -> None:
     steps = [step(), step("ship", run="q", started_at=90_001.0, ended_at=None, status="running")]
     calls = [call(1), call(2, status="failed"), call(3, attempts=(Attempt(started_at=1.0), Attempt(started_at=2.0)))]
     pauses = [PauseRecord(id="p", run="q", want="pause", by="x", asked_at=1.0, began_at=90_002.0, ended_at=90_003.0)]
-    drawn = timeline.picture(runs, steps, calls, pauses, live="q", now=90_010.0)
+    drawn = timeline.picture(runs, steps, steps, calls, pauses, live="q", now=90_010.0)
     assert "2 steps, 3 tool calls, 2 runs, 1 died" in drawn
     assert drawn.count('class="rnb-span"') == 2
     assert drawn.count('class="rnb-pause"') == 1
@@ -325,8 +326,76 @@ def test_the_timeline_shows_runs_steps_calls_pauses_and_deaths() -> None:
     assert all(0 <= place <= timeline.WIDTH for place in places)
 
 
+def test_the_timeline_shows_every_time_that_a_step_was_at_work() -> None:
+    runs = [
+        RunRecord(id=each, pid=1, host="h", started_at=at) for each, at in (("a", 100.0), ("b", 200.0), ("c", 300.0))
+    ]
+    now = step(version=2, run="c", started_at=301.0, ended_at=305.0)
+    spans = [step(run="a", started_at=101.0, ended_at=104.0), now]
+    calls = [
+        call(1, run="a", started_at=102.0), call(2, run="b", started_at=201.0, ended_at=202.0),
+        call(3, run="b", step="pay/inner", started_at=203.0, ended_at=204.0),
+    ]  # fmt: skip
+    drawn = timeline.picture(runs, [now], spans, calls, [], live="c", now=310.0)
+    assert drawn.count('class="rnb-span"') == 3, "an earlier version, what was cut off and left only calls, the newest"
+    assert drawn.count(">died<") == 2
+    bars = [float(each) for each in re.findall(r'class="rnb-span" x="([\d.]+)"', drawn)]
+    assert len({round(each) for each in bars}) == 3
+
+
+def test_the_book_keeps_versions_and_follows_a_rollback(opened: Session) -> None:
+    events: deque[Event] = deque()
+    opened.bus.listen(events.append)
+    held = Book(opened.journal, opened.run)
+    held.load()
+
+    @tool
+    def refund(order: int) -> None: ...
+
+    @tool(compensate=refund)
+    def charge(order: int) -> int:
+        return order
+
+    charge(1)
+    for version in (1, 2, 3):
+        opened.journal.commit_step(step(version=version))
+        opened.bus.emit("step.committed", "pay")
+    held.fold(events)
+    assert [each.version for each in held.spans()] == [3], "folded together, the others were not seen"
+    opened.journal.begin_step(step(version=4, status="running"))
+    opened.bus.emit("step.begun", "pay")
+    held.fold(events)
+    assert [each.version for each in held.spans()] == [3, 4]
+    Task(opened).compensate()
+    held.fold(events)
+    assert [state.status_of(each, ()) for each in held.calls] == ["compensated", "done"]
+    page = state.select(held.calls, Query(status="compensated"), (), time.time())
+    assert [each.tool for each in page.calls] == ["charge"]
+    assert "↶" in view.history(page)
+
+
+def test_code_that_changed_since_a_call_is_told(opened: Session) -> None:
+    @tool
+    def charge(order: int) -> int:
+        return order
+
+    charge(1)
+    panel = Task(opened).panel()
+    page = panel._page(Query(), [], time.time())
+    assert (page.drifted, "other code" in view.history(page)) == (frozenset(), False)
+
+    @tool(name="charge")
+    def charge_again(order: int) -> int:
+        return order + 0
+
+    page = panel._page(Query(), [], time.time())
+    assert page.drifted == {page.calls[0].id}
+    assert "recorded with other code of the tool" in view.history(page)
+    panel.freeze()
+
+
 def test_an_empty_task_has_no_timeline() -> None:
-    assert timeline.picture([], [], [], [], live="r", now=1.0) == ""
+    assert timeline.picture([], [], [], [], [], live="r", now=1.0) == ""
 
 
 # --- when it is drawn
@@ -374,6 +443,25 @@ def test_a_page_s_question_for_all_of_it_is_noticed(opened: Session) -> None:
     panel.get_state()
     assert panel._late.due(time.monotonic() + 1)
     panel.freeze()
+
+
+def test_a_click_is_drawn_at_once_however_long_the_last_drawing_took() -> None:
+    drawn: list[int] = []
+    often = threading.Event()
+
+    def draw() -> None:
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+        drawn.append(1)
+        live.wake()
+        if len(drawn) == 10:
+            often.set()
+
+    live = Live(Bus(), draw)
+    live.start()
+    assert often.wait(60), "a share of half a percent would take ten seconds each"
+    live.close()
 
 
 def test_a_panel_needs_widgets_and_says_so(opened: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ UNCLEAR: Final = frozenset({"call.in_doubt", "call.failed"})
 STEPS: Final = frozenset({"step.begun", "step.committed", "step.failed", "step.forgotten"})
 KINDS: Final = RECORDED | UNCLEAR | STEPS | {
     "call.replayed", "control.pause", "control.paused", "control.resumed", "control.run", "control.stop",
-    "lease.acquired", "step.skipped", "task.forgotten", "track.turn",
+    "lease.acquired", "rollback.ended", "step.skipped", "task.forgotten", "track.turn",
 }  # fmt: skip
 """The events that change what is shown."""
 
@@ -48,6 +48,8 @@ class Book:
     task: TaskRecord | Missing = MISSING
     runs: list[RunRecord] = field(default_factory=list)
     steps: dict[str, StepRecord] = field(default_factory=dict)
+    versions: dict[tuple[str, int], StepRecord] = field(default_factory=dict)
+    """Those that are finished, by step and version."""
     calls: list[CallRecord] = field(default_factory=list)
     """In the order in which they were first seen."""
     open: dict[str, CallRecord] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class Book:
         self.task = self.journal.task()
         self.runs = self.journal.runs()
         self.steps = {record.id: record for record in self.journal.steps()}
+        self.versions = {(record.id, record.version): record for record in self.journal.versions()}
         self.calls, self._places, self.open = [], {}, {}
         self.counts.clear()
         self._last.clear()
@@ -94,8 +97,9 @@ class Book:
             elif kind in STEPS:
                 stale.add(event.step)
                 found = True
-            elif kind == "task.forgotten":
+            elif kind in ("task.forgotten", "rollback.ended"):
                 self.load()
+                found = True
             elif kind == "lease.acquired":
                 self.task, self.runs = self.journal.task(), self.journal.runs()
                 found = True
@@ -116,6 +120,8 @@ class Book:
                 self.steps.pop(each, None)
                 continue
             self.steps[each] = record
+            if record.status == "done":
+                self.versions[each, record.version] = record
             self.skipped.pop(each, None)
             if record.status != "running":
                 self.loops.pop(each, None)
@@ -142,6 +148,11 @@ class Book:
         loops[facts["loop"]] = Loop(
             str(facts["label"] or "loop"), facts["done"], facts["total"], facts["resumed_at"], facts["elapsed_s"]
         )
+
+    def spans(self) -> list[StepRecord]:
+        """Every time that a step was at work and of which a record is left: also versions that are not the newest."""
+        known = {(record.id, record.version): record for record in self.steps.values()}
+        return [*(record for key, record in self.versions.items() if key not in known), *known.values()]
 
     def call(self, call: str) -> CallRecord | Missing:
         place = self._places.get(call)

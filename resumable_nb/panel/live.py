@@ -36,7 +36,7 @@ class Live:
         self._thread.start()
 
     def wake(self) -> None:
-        """Draw soon."""
+        """Draw at once, whatever it costs: somebody clicked, and waits for it."""
         self._wanted = True
 
     def close(self) -> None:
@@ -51,13 +51,12 @@ class Live:
             self.events.append(event)
 
     def _run(self) -> None:
-        drawn_s = 0.0
-        pause_s = LEAST_S
-        while not self._ending.wait(pause_s):
-            pause_s = LEAST_S
-            if self.events or self._wanted or time.monotonic() - drawn_s >= IDLE_S:
+        drawn_s = next_s = 0.0
+        while not self._ending.wait(LEAST_S):
+            now_s = time.monotonic()
+            if self._wanted or (now_s >= next_s and (self.events or now_s - drawn_s >= IDLE_S)):
                 self._wanted = False
                 begun_s = time.thread_time()
                 self._draw()
-                pause_s = max(LEAST_S, (time.thread_time() - begun_s) / SHARE)
                 drawn_s = time.monotonic()
+                next_s = drawn_s + (time.thread_time() - begun_s) / SHARE

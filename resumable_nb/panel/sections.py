@@ -78,11 +78,11 @@ class Doubts:
         self._calls: dict[int, CallRecord] = {}
         self._rows = [self._row(index) for index in range(DOUBTS)]
         self._more = parts.text()
-        self.box = parts.column([*(row for row, _, _ in self._rows), self._more], "rnb-hidden")
+        self.box = parts.column([*(row for row, *_ in self._rows), self._more], "rnb-hidden")
 
     def draw(self, calls: list[CallRecord], run: Callable[[CallRecord], str]) -> None:
         parts.hide(self.box, not calls)
-        for index, (row, told, value) in enumerate(self._rows):
+        for index, (row, told, value, ask) in enumerate(self._rows):
             call = calls[index] if index < len(calls) else None
             parts.hide(row, call is None)
             if call is not None:
@@ -90,20 +90,23 @@ class Doubts:
                     parts.put(value, value="")
                 self._calls[index] = call
                 parts.put(told, value=view.doubt(call, run(call)))
+                parts.hide(ask, not call.undo)
         more = len(calls) - DOUBTS
         parts.put(self._more, value=f"<p>{more} more in doubt</p>" if more > 0 else "")
 
-    def _row(self, index: int) -> tuple[Any, Any, Any]:
+    def _row(self, index: int) -> tuple[Any, Any, Any, Any]:
         told = parts.text()
         value = parts.field("Result", "JSON, if it is needed")
         value.continuous_update = False  # whole, and before a click: half a number would be a wrong result
         happened = parts.button("It happened", lambda: self._happened(index, value.value.strip(), happened))
         not_happened = parts.button("It did not", lambda: self._not_happened(index, not_happened))
         ask = parts.button(
-            "Ask the tool", lambda: self._actions.ask(self._calls[index].id), title="By its reconcile= function"
+            "Ask the tool",
+            lambda: self._actions.ask(self._calls[index].id),
+            title="Its reconcile= function says what became of the call",
         )
         answers = parts.row([happened, value, not_happened, ask])
-        return parts.column([told, answers], "rnb-doubt", "rnb-hidden"), told, value
+        return parts.column([told, answers], "rnb-doubt", "rnb-hidden"), told, value, ask
 
     def _happened(self, index: int, value: str, back: Any) -> None:
         call = self._calls[index]
@@ -217,7 +220,7 @@ _TIMES: Final = (("any time", 0.0), ("last minute", 60.0), ("last 10 minutes", 6
                  ("last day", 86400.0))  # fmt: skip
 _ORDERS: Final = (("newest first", "newest"), ("oldest first", "oldest"), ("slowest first", "slowest"),
                   ("by tool", "tool"))  # fmt: skip
-_STATUSES: Final = ("done", "failed", "running", "in doubt")
+_STATUSES: Final = ("done", "failed", "running", "in doubt", "compensated")
 
 
 class History:

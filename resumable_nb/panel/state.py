@@ -13,7 +13,7 @@ Word = Literal["running", "paused", "stopping", "done", "restored", "failed", "i
 SHAPES: Final[dict[str, str]] = {
     "running": "▶", "paused": "‖", "stopping": "◼", "done": "✓", "restored": "↺", "failed": "✗", "in doubt": "?",
     "cut off": "⚡", "pausing": "‖",
-    "idle": "○", "pending": "○", "completed": "✓", "stopped": "◼", "dead": "⚡", "closed": "○",
+    "compensated": "↶", "idle": "○", "pending": "○", "completed": "✓", "stopped": "◼", "dead": "⚡", "closed": "○",
 }  # fmt: skip
 """A state is told by its word and by a shape, never by a colour alone. Text forms, no emoji."""
 
@@ -105,6 +105,8 @@ class Page:
     pages: int
     total: int
     query: Query = field(default_factory=Query)
+    drifted: frozenset[str] = frozenset()
+    """Calls whose tool has other code now."""
 
 
 def step_word(record: StepRecord, book: Book, hold: Hold, doubts: int) -> str:
@@ -133,7 +135,7 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
         depth=record.id.count("/"),
         word=word,
         shape=SHAPES[word],
-        why=record.error if record.error else record.why if saved is None else "nothing that it depends on has changed",
+        why=_why(record, saved is not None),
         loops=tuple(book.loops.get(record.id, {}).values()) if active else (),
         now_s=now - record.started_at if active else None if word == "cut off" else record.duration_s,
         last_s=book.last_s(record),
@@ -143,6 +145,12 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
         doubts=doubts,
         started_at=record.started_at,
     )
+
+
+def _why(record: StepRecord, skipped: bool) -> str:
+    if record.error:
+        return record.error.removeprefix("Stopped: ") if record.status == "stopped" else record.error
+    return "nothing that it depends on has changed" if skipped else record.why
 
 
 def doubtful(book: Book, in_doubt: Doubtful) -> list[CallRecord]:
@@ -212,6 +220,8 @@ def _progress(
 
 def status_of(call: CallRecord, doubts: Collection[str]) -> str:
     """The word for a call: an intent without an end is running, or in doubt."""
+    if call.compensated:
+        return "compensated"
     return call.status if call.status != "intent" else "in doubt" if call.id in doubts else "running"
 
 

@@ -86,11 +86,12 @@ _RULES: Final = """
 & .rnb-row { grid-template-columns: minmax(0, 1fr); }
 & .rnb-cells { display: flex; flex-flow: row wrap; gap: 0 14px; padding: 0 0 4px 4px; }
 & .rnb-cells > :empty { display: none; } & .rnb-wide { flex: 1 0 100%; }
-& .rnb-opt { display: none; }
+& .rnb-time { min-width: 900px; }
 & .rnb-table.rnb-fold thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
 & .rnb-table.rnb-fold, & .rnb-fold tbody, & .rnb-fold tr { display: block; }
 & .rnb-table.rnb-fold tr { border-bottom: 1px solid var(--rnb-line); padding: 3px 0; }
 & .rnb-table.rnb-fold td { display: inline-block; border: 0; padding: 0 10px 0 0; max-width: 100%; }
+& .rnb-table.rnb-fold td.rnb-opt { display: none; }
 }
 """
 

@@ -39,21 +39,26 @@ class Stretch:
 def picture(
     runs: list[RunRecord],
     steps: list[StepRecord],
+    spans: list[StepRecord],
     calls: list[CallRecord],
     pauses: Iterable[PauseRecord],
     *,
     live: str,
     now: float,
 ) -> str:
-    """An SVG, or empty where nothing has happened yet. ``live`` is the run that goes on."""
+    """An SVG, or empty where nothing has happened yet.
+
+    ``steps`` have lanes; ``spans`` are all their versions; ``live`` is the run that goes on.
+    """
     lanes = [step for step in steps if "/" not in step.id][-LANES:]
     if not runs or not lanes:
         return ""
-    stretches = _stretches(runs[-RUNS:], steps, calls, live, now)
+    stretches = _stretches(runs[-RUNS:], spans, calls, live, now)
     height = TOP + LANE * len(lanes) + 24
     parts = [_axis(stretches, height)]
     rows = {step.id: TOP + LANE * index for index, step in enumerate(lanes)}
-    parts += [_lane(step, rows[step.id], stretches, live, now) for step in lanes]
+    parts += [_lane(step, rows[step.id]) for step in lanes]
+    parts += [_bar(*each, rows, stretches) for each in _worked(spans, calls, stretches, live, now)]
     parts.append(_calls(calls, rows, stretches))
     parts += [_pause(each, stretches, height, now) for each in pauses if each.began_at is not None]
     died = sum(each.died for each in stretches.values())
@@ -119,21 +124,43 @@ def _axis(stretches: dict[str, Stretch], height: int) -> str:
     return "".join(parts)
 
 
-def _lane(step: StepRecord, y: int, stretches: dict[str, Stretch], live: str, now: float) -> str:
+def _lane(step: StepRecord, y: int) -> str:
     name = html.escape(line(step.name, 22))
-    parts = [
+    return (
         f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{name}</text>'
         f'<line class="rnb-lane" x1="{LEFT}" y1="{y + LANE - 1}" x2="{WIDTH - 10}" y2="{y + LANE - 1}"/>'
-    ]
-    stretch = stretches.get(step.run)
-    if stretch is not None:
-        end = step.ended_at or (now if step.run == live else stretch.end)
-        x = stretch.at(step.started_at)
-        width = max(2.0, stretch.at(end) - x)
-        parts.append(
-            f'<rect class="rnb-span" x="{x:.1f}" y="{y + 5}" width="{width:.1f}" height="{LANE - 11}" rx="2"/>'
-        )
-    return "".join(parts)
+    )
+
+
+def _worked(
+    spans: list[StepRecord], calls: list[CallRecord], stretches: dict[str, Stretch], live: str, now: float
+) -> list[tuple[str, str, float, float]]:
+    """Step, run, beginning and end of each time that it was at work.
+
+    A version that was cut off and went on in another kernel has no record of the first one: its calls tell.
+    """
+    found = []
+    for step in spans:
+        if step.run in stretches:
+            end = step.ended_at or (now if step.run == live else stretches[step.run].end)
+            found.append((step.id, step.run, step.started_at, end))
+    known = {(step, run) for step, run, _, _ in found}
+    hulls: dict[tuple[str, str], tuple[float, float]] = {}
+    for call in calls:
+        key = (call.step.partition("/")[0], call.run)
+        if key not in known:
+            start, end = hulls.get(key, (call.started_at, call.started_at))
+            hulls[key] = (min(start, call.started_at), max(end, call.ended_at or call.started_at))
+    return found + [(step, run, start, end) for (step, run), (start, end) in hulls.items()]
+
+
+def _bar(step: str, run: str, start: float, end: float, rows: dict[str, int], stretches: dict[str, Stretch]) -> str:
+    y, stretch = rows.get(step), stretches.get(run)
+    if y is None or stretch is None:
+        return ""
+    x = stretch.at(start)
+    width = max(2.0, stretch.at(end) - x)
+    return f'<rect class="rnb-span" x="{x:.1f}" y="{y + 5}" width="{width:.1f}" height="{LANE - 11}" rx="2"/>'
 
 
 def _calls(calls: list[CallRecord], rows: dict[str, int], stretches: dict[str, Stretch]) -> str:

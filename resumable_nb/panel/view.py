@@ -36,11 +36,11 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def head(view: Head, now: float) -> str:
-    steps = f"{view.done} of {plural(view.total, 'step')}" if view.total else "none yet"
+    steps = f"{view.done} of {view.total} done" if view.total else "none yet"
     calls = f"{view.calls:,}" + (f", {view.failed:,} failed" if view.failed else "")
     calls += f", {view.doubts} in doubt" if view.doubts else ""
     left = "" if view.left_s is None else f"{duration(view.left_s)}, at {clock_time(now + view.left_s)}"
-    where = f" at {safe(view.hold.at, 80)}" if view.hold.at and view.hold.waiting else ""
+    where = f", waits before {safe(view.hold.at, 80)}" if view.hold.at and view.hold.waiting else ""
     return (
         '<div class="rnb-head"><div class="rnb-title">'
         f"<b>{safe(view.task, 120)}</b>{word(view.word, view.shape)}<span>{_holder(view, now)}{where}</span></div>"
@@ -48,7 +48,7 @@ def head(view: Head, now: float) -> str:
         + facts(
             [
                 ("Steps", steps),
-                ("Elapsed", duration(view.elapsed_s)),
+                ("Elapsed", duration(view.elapsed_s) if view.total else ""),
                 ("Left", left),
                 ("Tool calls", calls),
                 ("Saved by skips", duration(view.saved_s) if view.saved_s else "nothing yet"),
@@ -71,6 +71,11 @@ def _holder(view: Head, now: float) -> str:
     return f"in pid {owner.pid} on {safe(owner.host, 60)} {since}{beat}"
 
 
+def spent(seconds: float) -> str:
+    """A duration: nothing takes 0 ms."""
+    return duration(seconds) if seconds >= 0.0005 else "under 1 ms"
+
+
 def loop(view: Loop) -> str:
     """A running ``track`` loop."""
     of = f"{view.done:,} of {view.total:,}" if view.total is not None else f"{view.done:,}"
@@ -81,7 +86,7 @@ def loop(view: Loop) -> str:
 
 def step(view: StepRow) -> str:
     """The cells beside a step's button."""
-    took = "" if view.now_s is None else duration(view.now_s)
+    took = "" if view.now_s is None else spent(view.now_s)
     if view.last_s is not None:
         took += f" (last {duration(view.last_s)})"
     calls = plural(view.calls, "call") if view.calls else ""
@@ -123,14 +128,15 @@ _RIGHT: Final = frozenset({5, 6})
 _OPTIONAL: Final = frozenset({6, 7})
 
 
-def call(record: CallRecord, doubts: frozenset[str]) -> list[str]:
+def call(record: CallRecord, doubts: frozenset[str], drifted: frozenset[str] = frozenset()) -> list[str]:
     status = status_of(record, doubts)
     said = record.error or record.doubt or record.preview or record.unavailable
-    took = "" if record.duration_s is None else duration(record.duration_s)
+    took = "" if record.duration_s is None else spent(record.duration_s)
     return [
         word(status, SHAPES[status]),
         f"<code>{safe(spelled(record), 240)}</code>",
-        f"<code>{safe(said, 240)}</code>" if said else "",
+        (f"<code>{safe(said, 240)}</code>" if said else "")
+        + (" <span>(recorded with other code of the tool)</span>" if record.id in drifted else ""),
         safe(record.step, 80),
         _moment(record.started_at),
         took,
@@ -146,7 +152,7 @@ def _moment(at: float) -> str:
 def history(page: Page) -> str:
     if not page.calls:
         return '<p class="rnb-note">No tool call fits.</p>'
-    rows = [call(record, page.doubtful) for record in page.calls]
+    rows = [call(record, page.doubtful, page.drifted) for record in page.calls]
     return table(_CALL_HEADS, rows, "Tool calls", _RIGHT, _OPTIONAL)
 
 
@@ -179,20 +185,26 @@ def doubt(record: CallRecord, run: str) -> str:
 
 
 def detail(
-    record: StepRecord, view: StepRow, calls: list[CallRecord], doubts: frozenset[str], outputs: list[Any]
+    record: StepRecord,
+    view: StepRow,
+    calls: list[CallRecord],
+    outputs: list[Any],
+    *,
+    doubts: frozenset[str],
+    drifted: frozenset[str],
+    by: str,
 ) -> str:
     """What a click on a step opens: why it ran, what it depends on, its calls, what it showed."""
     parts = [
         facts(
             [
-                ("Version", str(record.version)),
+                ("Why it ran", safe(record.why, 400)),
                 ("Began", _moment(record.started_at)),
-                ("Kind", record.kind),
+                ("In", safe(by, 80)),
+                ("Version", str(record.version)),
                 ("Variables", safe(", ".join(record.saved_names) or "none", 400)),
-                ("Run", safe(record.run, 40)),
             ]
-        ),
-        f'<p class="rnb-note">{safe(record.why, 400)}</p>',
+        )
     ]
     if record.changes:
         parts.append("<ul>" + "".join(f"<li>{safe(str(each), 200)}</li>" for each in record.changes[:MOST]) + "</ul>")
@@ -203,15 +215,18 @@ def detail(
         parts += ["<h4>Not saved</h4>", table(("Variable", "Why"), rows, "Not saved")]
     parts += ["<h4>Depends on</h4>", _key(record)]
     parts += [f"<h4>Tool calls ({view.calls:,})</h4>"]
-    last = calls[-MOST:][::-1]
-    if last:
-        parts.append(
-            table(_CALL_HEADS, [call(each, doubts) for each in last], "Tool calls of the step", _RIGHT, _OPTIONAL)
-        )
+    if last := newest(calls):
+        rows = [call(each, doubts, drifted) for each in last]
+        parts.append(table(_CALL_HEADS, rows, "Tool calls of the step", _RIGHT, _OPTIONAL))
     if len(calls) > MOST:
         parts.append(f'<p class="rnb-note">The newest {MOST}; all are in the history.</p>')
     parts += ["<h4>What it showed</h4>", shown(outputs)]
     return f'<section class="rnb-detail" aria-label="{attribute(view.name)}">{"".join(parts)}</section>'
+
+
+def newest(calls: list[CallRecord]) -> list[CallRecord]:
+    """Those that the details show."""
+    return calls[-MOST:][::-1]
 
 
 def _key(record: StepRecord) -> str:
@@ -253,6 +268,12 @@ def message(text: str) -> str:
     return f'<div role="status" aria-live="polite" class="rnb-note">{safe(text, 400)}</div>' if text else ""
 
 
+RELOADED: Final = (
+    '<p class="rnb-note rnb-quiet">A page was loaded after the panel was shown. Run <code>%resumable</code> again '
+    "before you save, and the saved notebook shows this state too.</p>"
+)
+
+
 def static(view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page, picture: str, now: float) -> str:
     """The same without widgets, for a saved notebook: nothing in it needs a kernel."""
     steps = table(
@@ -262,7 +283,7 @@ def static(view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page
                 f"<b>{safe(each.name, 80)}</b>",
                 word(each.word, each.shape),
                 safe(each.why, 160),
-                "" if each.now_s is None else duration(each.now_s),
+                "" if each.now_s is None else spent(each.now_s),
                 size(each.size_bytes) if each.size_bytes else "",
                 str(each.calls or ""),
             ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
+from collections.abc import Collection
 from typing import Any, Final
 
 import ipywidgets
@@ -14,12 +16,13 @@ from resumable_nb.panel import comms, parts, state, view
 from resumable_nb.panel.actions import Actions
 from resumable_nb.panel.book import Book
 from resumable_nb.panel.latecomers import Latecomers
-from resumable_nb.panel.live import Live
+from resumable_nb.panel.live import SHARE, Live
 from resumable_nb.panel.sections import Controls, Doubts, History, Steps
 from resumable_nb.panel.style import style
 from resumable_nb.panel.swap import Bundle, Places
 from resumable_nb.panel.timeline import picture
 from resumable_nb.session import Session, Task
+from resumable_nb.tooldef import code_now
 
 VIEWS: Final = ("Steps", "History", "Timeline")
 STATUS_S: Final = 1.0
@@ -39,15 +42,18 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._actions = Actions(of, self._say, self._live.wake)
         self._places = Places(_publisher(), of.space.live)
         self._late = Latecomers()
+        self._reloaded = False
+        """A page was loaded after the panel was shown: it does not know where the static copy stands."""
         self._loaded = self._broken = False
         self._view = VIEWS[0]
         self._status: str = "pending"
-        self._status_s = self._loaded_s = self._copied_s = 0.0
+        self._status_s = self._loaded_s = self._copied_s = self._copy_s = 0.0
+        self._copied = ""
         self._detail: tuple[Any, ...] = ()
         self._outputs: tuple[str, list[Any]] = ("", [])
         self._build()
         super().__init__(self._children())
-        self._late = Latecomers()  # it was asked when it was made, by nobody
+        self._late, self._reloaded = Latecomers(), False  # it was asked when it was made, by nobody
         self.add_class("rnb-panel")
         comms.unblock(parts.every(self))
         self._unpoll = of.control.on_poll(comms.poll)
@@ -67,10 +73,12 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Widgets are asked for all of it by pages that load."""
         if key is None:
             self._late.asked(time.monotonic())
+            self._reloaded = True
         return super().get_state(key=key, drop_defaults=drop_defaults)
 
     def _ipython_display_(self) -> None:
         made = super()._repr_mimebundle_()
+        self._reloaded = False
         self._places.show(dict(made[0] if isinstance(made, tuple) else made or {}), *self._static())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **options: Any) -> Any:
@@ -92,6 +100,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._steps = Steps(self._actions, self._controls, self._live.wake)
         self._history = History(self._live.wake)
         self._time = parts.text("rnb-hidden")
+        self._note = parts.text()
         self._openers = [parts.button(name, lambda name=name: self._show(name)) for name in VIEWS]  # type: ignore[misc]
         parts.mark(self._openers[0], "rnb-on", True)
 
@@ -100,7 +109,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         look.value = style(swap=True)
         return [
             look, self._head, self._controls.box, self._doubts.box, parts.row(self._openers, "rnb-bar", "rnb-views"),
-            self._steps.box, self._history.box, self._time,
+            self._steps.box, self._history.box, self._time, self._note,
         ]  # fmt: skip
 
     def _show(self, name: str) -> None:
@@ -150,9 +159,15 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if self._late.due(time.monotonic()):
             for widget in parts.every(self):
                 parts.again(widget)
-        if now - self._copied_s >= COPY_S:
-            self._copied_s = now
+        parts.put(self._note, value=view.RELOADED if self._reloaded else "")
+        self._copy(head, now)
+
+    def _copy(self, head: state.Head, now: float) -> None:
+        """Bring the static copies up to date: at once when a run begins or ends, or else seldom, as they cost more."""
+        if head.word != self._copied or now - self._copied_s >= max(COPY_S, self._copy_s / SHARE):
+            begun_s = time.thread_time()
             self._places.update(*self._static())
+            self._copied, self._copied_s, self._copy_s = head.word, now, time.thread_time() - begun_s
 
     def _read(self, now: float) -> None:
         foreign = not self._session.lease.held and now - self._loaded_s >= FOREIGN_S
@@ -211,8 +226,17 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if seen != self._detail or not self._steps.has_detail():
             self._detail = seen
             row = self._row(opened, hold, now, doubts)
-            known = frozenset(call.id for call in doubts)
-            self._steps.detail(view.detail(opened, row, calls, known, self._shown(opened)))
+            self._steps.detail(
+                view.detail(
+                    opened,
+                    row,
+                    calls,
+                    self._shown(opened),
+                    doubts=frozenset(call.id for call in doubts),
+                    drifted=_drifted(view.newest(calls)),
+                    by=self._maker(opened),
+                )
+            )
 
     def _row(self, record: StepRecord, hold: state.Hold, now: float, doubts: list[CallRecord]) -> state.StepRow:
         return state.step_row(record, self._book, hold, now, sum(call.step == record.id for call in doubts))
@@ -225,7 +249,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         return self._outputs[1]
 
     def _page(self, query: state.Query, doubts: list[CallRecord], now: float) -> state.Page:
-        return state.select(self._book.calls, query, {call.id for call in doubts}, now)
+        page = state.select(self._book.calls, query, {call.id for call in doubts}, now)
+        return dataclasses.replace(page, drifted=_drifted(page.calls))
 
     def _recent(self) -> list[CallRecord]:
         return self._book.calls[-20_000:]
@@ -233,11 +258,12 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _picture(self, now: float) -> str:
         book = self._book
         pauses = self._session.control.pauses()
-        return picture(book.runs, state.ordered(book), book.calls, pauses, live=self._session.run, now=now)
+        lanes = state.ordered(book)
+        return picture(book.runs, lanes, book.spans(), book.calls, pauses, live=self._session.run, now=now)
 
-    def _maker(self, call: CallRecord) -> str:
-        run = next((run for run in self._book.runs if run.id == call.run), None)
-        return f"pid {run.pid} on {run.host}" if run is not None else f"run {call.run}"
+    def _maker(self, of: CallRecord | StepRecord) -> str:
+        run = next((run for run in self._book.runs if run.id == of.run), None)
+        return f"pid {run.pid} on {run.host}" if run is not None else f"run {of.run}"
 
     # --- without widgets
 
@@ -250,6 +276,12 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         page = self._page(state.Query(), doubts, now)
         head = self._seen(hold, now, len(doubts))
         return view.static(head, rows, doubts, page, self._picture(now), now), view.told(head, rows, doubts)
+
+
+def _drifted(calls: Collection[CallRecord]) -> frozenset[str]:
+    """Those whose tool has other code now."""
+    code = {name: code_now(name) for name in {call.tool for call in calls}}
+    return frozenset(call.id for call in calls if call.source and code[call.tool] not in ("", call.source))
 
 
 def _publisher() -> Any:

@@ -89,6 +89,8 @@ def test_a_run_is_paused_stopped_killed_and_finished(open_book: Callable[..., Bo
     expect(book.output(4)).to_contain_text("InDoubt")
     doubt = book.panel.locator(".rnb-doubt:visible")
     expect(doubt).to_contain_text("charge(order=45)")
+    expect(doubt.get_by_role("button", name="Ask the tool")).to_be_hidden()  # nobody can be asked
+    doubt.scroll_into_view_if_needed()
     book.shot(f"in doubt {kernel}")
     doubt.get_by_label("Result").fill("450")
     doubt.get_by_role("button", name="It happened").click()

@@ -67,6 +67,7 @@ def test_reload_second_tab_restart_and_saved_notebook(open_book: Callable[..., B
     expect(book.head).to_contain_text("completed")
     book.button("History").click()
     expect(book.panel.locator(".rnb-table:visible tbody tr")).to_have_count(10)
+    expect(book.panel).to_contain_text("Run %resumable again before you save")
     other = book.page.context.new_page()
     second = Book(other, book.server, book.name)
     expect(second.panel.locator(".rnb-table:visible tbody tr")).to_have_count(10)
@@ -115,6 +116,7 @@ def test_steps_are_restored_run_again_and_undone_by_clicks(open_book: Callable[.
     book.button("Compensate").click()
     book.button("Yes: compensate").click()
     expect(said).to_contain_text("pay: 10 calls undone")
+    expect(book.panel.locator(".rnb-detail")).to_contain_text("compensated")
     assert ledger(book)[10:] == [f"refund {n}" for n in reversed(range(10))]
     book.shot("compensated")
 
