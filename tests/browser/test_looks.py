@@ -155,6 +155,7 @@ def test_foreign_text_is_shown_as_text(open_book: Callable[..., Book]) -> None:
         expect(book.panel.locator(".rnb-detail")).to_contain_text(seen)
     book.button("History").click()
     book.panel.get_by_label("Search", exact=True).fill("onerror")
+    expect(book.panel.locator(".rnb-table:visible tbody tr")).to_have_count(1)
     expect(book.panel.locator(".rnb-table:visible tbody tr")).to_contain_text("<img src=x onerror=")
     book.button("As pandas code").click()
     book.panel.get_by_label("Search", exact=True).fill("</textarea><script>window.hurt=1</script>")
