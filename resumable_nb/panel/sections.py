@@ -31,13 +31,13 @@ class Controls:
             "Stop", actions.stop, title="End the cell at the next safe point; finished work is kept"
         )
         question = "Make the failed calls again when their cells are executed?"
-        retry = parts.button("Retry failed", lambda: self.ask(question, "Retry failed", actions.retry, retry))
+        self.retry = parts.button("Retry failed", lambda: self.ask(question, "Retry failed", actions.retry, self.retry))
         self._question = parts.text()
         self._confirm = parts.button("Yes", self._answer)
         cancel = parts.button("Cancel", self._cancel)
         self._asking = parts.row([self._question, self._confirm, cancel], "rnb-bar", "rnb-ask", "rnb-hidden")
         self._said = parts.text()
-        self.box = parts.column([parts.row([self.pause, self.resume, self.stop, retry]), self._asking, self._said])
+        self.box = parts.column([parts.row([self.pause, self.resume, self.stop, self.retry]), self._asking, self._said])
 
     def ask(self, question: str, label: str, yes: Callable[[], None], back: Any) -> None:
         """Ask once, in the panel. The focus goes to the answer that changes nothing, and then ``back``."""
@@ -55,6 +55,7 @@ class Controls:
         parts.put(self.pause, disabled=wanted != "run" or not (running or head.hold.mine))
         parts.put(self.resume, disabled=wanted == "run")
         parts.put(self.stop, disabled=not running or wanted == "stop")
+        parts.put(self.retry, disabled=not head.failed and head.word != "failed")
 
     def _answer(self) -> None:
         yes, self._yes = self._yes, None

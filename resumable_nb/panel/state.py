@@ -135,7 +135,7 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
         depth=record.id.count("/"),
         word=word,
         shape=SHAPES[word],
-        why=_why(record, saved is not None),
+        why=_why(record, saved is not None, doubts),
         loops=tuple(book.loops.get(record.id, {}).values()) if active else (),
         now_s=now - record.started_at if active else None if word == "cut off" else record.duration_s,
         last_s=book.last_s(record),
@@ -147,7 +147,9 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
     )
 
 
-def _why(record: StepRecord, skipped: bool) -> str:
+def _why(record: StepRecord, skipped: bool, doubts: int) -> str:
+    if doubts and record.status == "failed":
+        return "nobody knows what became of a tool call: say so above, then run the cell again"
     if record.error:
         return record.error.removeprefix("Stopped: ") if record.status == "stopped" else record.error
     return "nothing that it depends on has changed" if skipped else record.why

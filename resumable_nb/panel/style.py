@@ -56,7 +56,7 @@ _RULES: Final = """
 & .rnb-track { display: block; height: 8px; background: var(--rnb-soft); border: 1px solid var(--rnb-line);
   border-radius: 4px; overflow: hidden; margin: 3px 0; }
 & .rnb-track > span { display: block; height: 100%; background: var(--rnb-bar); }
-& .rnb-cells { display: grid; grid-template-columns: 6.5em minmax(0, 1fr) 11em 5em 8em; gap: 0 10px; padding: 4px 0;
+& .rnb-cells { display: grid; grid-template-columns: 8.5em minmax(0, 1fr) 11em 5em 8em; gap: 0 10px; padding: 4px 0;
   align-items: baseline; }
 & .rnb-cells > * { min-width: 0; overflow-wrap: anywhere; } & .rnb-num { text-align: right; white-space: nowrap; }
 & .rnb-wide { grid-column: 1 / -1; }
@@ -66,8 +66,9 @@ _RULES: Final = """
   border-bottom: 1px solid var(--rnb-line); background: transparent; overflow-wrap: anywhere; white-space: normal; }
 & .rnb-table th { font-weight: 600; white-space: nowrap; }
 & .rnb-table td.rnb-num, & .rnb-table th.rnb-num { text-align: right; overflow-wrap: normal; white-space: nowrap; }
-& .rnb-table code, & .rnb-pre, & .rnb-code { font-family: var(--rnb-mono); font-size: .92em; color: var(--rnb-fg);
-  background: transparent; padding: 0; }
+& .rnb-table.rnb-table tbody tr:nth-child(n) { background: transparent; }
+& .rnb-table.rnb-table code, & .rnb-pre, & .rnb-code { font-family: var(--rnb-mono); font-size: .92em;
+  color: var(--rnb-fg); background: transparent; padding: 0; }
 & .rnb-pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--rnb-soft); padding: 6px 8px;
   margin: 2px 0; max-height: 16em; overflow: auto; border-radius: 3px; }
 & .rnb-code { width: 100%; box-sizing: border-box; background: var(--rnb-soft); border: 1px solid var(--rnb-line);

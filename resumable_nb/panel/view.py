@@ -200,7 +200,7 @@ def detail(
             [
                 ("Why it ran", safe(record.why, 400)),
                 ("Began", _moment(record.started_at)),
-                ("In", safe(by, 80)),
+                ("Ran in", safe(by, 80)),
                 ("Version", str(record.version)),
                 ("Variables", safe(", ".join(record.saved_names) or "none", 400)),
             ]

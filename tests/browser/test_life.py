@@ -89,6 +89,7 @@ def test_a_run_is_paused_stopped_killed_and_finished(open_book: Callable[..., Bo
     expect(book.output(4)).to_contain_text("InDoubt")
     doubt = book.panel.locator(".rnb-doubt:visible")
     expect(doubt).to_contain_text("charge(order=45)")
+    expect(book.step("pay")).to_contain_text("say so above")
     expect(doubt.get_by_role("button", name="Ask the tool")).to_be_hidden()  # nobody can be asked
     doubt.scroll_into_view_if_needed()
     book.shot(f"in doubt {kernel}")
