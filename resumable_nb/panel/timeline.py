@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -32,8 +33,11 @@ class Stretch:
     died: bool
 
     def at(self, moment: float) -> float:
-        part = (moment - self.start) / max(self.end - self.start, LEAST_S)
-        return self.x + self.width * min(1.0, max(0.0, part))
+        if moment <= self.start:
+            return self.x
+        if moment >= self.end:
+            return self.x + self.width
+        return self.x + self.width * (moment - self.start) / (self.end - self.start)
 
 
 def picture(
@@ -64,11 +68,10 @@ def picture(
     died = sum(each.died for each in stretches.values())
     title = f"{plural(len(lanes), 'step')}, {plural(len(calls), 'tool call')}, {plural(len(runs), 'run')}, {died} died"
     return (
-        '<div class="rnb-wrap" tabindex="0" role="group" aria-label="Timeline">'
         f'<svg class="rnb-time" role="img" aria-label="Timeline: {title}" viewBox="0 0 {WIDTH} {height}" '
         f'xmlns="http://www.w3.org/2000/svg"><defs><pattern id="rnb-hatch" width="6" height="6" '
         'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="6" '
-        f'class="rnb-tick"/></pattern></defs>{"".join(parts)}</svg></div>{_LEGEND}'
+        f'class="rnb-tick"/></pattern></defs>{"".join(parts)}</svg>{_LEGEND}'
     )
 
 
@@ -85,8 +88,9 @@ def _stretches(
     last: dict[str, float] = {run.id: run.started_at for run in runs}
     known: list[StepRecord | CallRecord] = [*steps, *calls]
     for each in known:
-        if each.run in last:
-            last[each.run] = max(last[each.run], each.started_at, each.ended_at or 0.0)
+        end = each.ended_at or each.started_at
+        if end > last.get(each.run, math.inf):
+            last[each.run] = end
     ends = {run.id: now if run.id == live else max(last[run.id], LEAST_S) for run in runs}
     # A kernel may stay open for hours after its last step: what counts is the work.
     spans = {run.id: max(ends[run.id] - run.started_at, LEAST_S) for run in runs}
@@ -147,10 +151,14 @@ def _worked(
     known = {(step, run) for step, run, _, _ in found}
     hulls: dict[tuple[str, str], tuple[float, float]] = {}
     for call in calls:
+        if (call.step, call.run) in known:
+            continue
         key = (call.step.partition("/")[0], call.run)
-        if key not in known:
-            start, end = hulls.get(key, (call.started_at, call.started_at))
-            hulls[key] = (min(start, call.started_at), max(end, call.ended_at or call.started_at))
+        if key in known:
+            known.add((call.step, call.run))
+            continue
+        start, end = hulls.get(key, (call.started_at, call.started_at))
+        hulls[key] = (min(start, call.started_at), max(end, call.ended_at or call.started_at))
     return found + [(step, run, start, end) for (step, run), (start, end) in hulls.items()]
 
 
@@ -167,11 +175,16 @@ def _calls(calls: list[CallRecord], rows: dict[str, int], stretches: dict[str, S
     """Strokes; those that would fall on one another are drawn once."""
     ticks: set[tuple[int, int]] = set()
     marks: set[tuple[int, int, str]] = set()
-    for call in calls:
-        y = rows.get(call.step.partition("/")[0])
-        stretch = stretches.get(call.run)
-        if y is None or stretch is None:
+    lanes: dict[tuple[str, str], tuple[int, Stretch] | None] = {}
+    for call in calls:  # there may be very many
+        key = (call.step, call.run)
+        if key not in lanes:
+            y, stretch = rows.get(call.step.partition("/")[0]), stretches.get(call.run)
+            lanes[key] = None if y is None or stretch is None else (y, stretch)
+        lane = lanes[key]
+        if lane is None:
             continue
+        y, stretch = lane
         x = round(stretch.at(call.started_at))
         ticks.add((x, y))
         if call.status == "failed":

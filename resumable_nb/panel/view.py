@@ -301,7 +301,8 @@ def static(view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page
     if page.calls:
         parts += [f"<h4>Newest of {plural(page.total, 'tool call')}</h4>", history(page)]
     if picture:
-        parts += ["<h4>Timeline</h4>", picture]
+        frame = '<div class="rnb-wrap" tabindex="0" role="group" aria-label="Timeline">'
+        parts += ["<h4>Timeline</h4>", f"{frame}{picture}</div>"]
     note = f"As of {_moment(now)}. Run <code>%resumable</code> for the living panel."
     return f'<div class="rnb-static">{"".join(parts)}<p class="rnb-note rnb-quiet">{note}</p></div>'
 

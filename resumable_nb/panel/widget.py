@@ -99,7 +99,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._doubts = Doubts(self._actions, self._controls)
         self._steps = Steps(self._actions, self._controls, self._live.wake)
         self._history = History(self._live.wake)
-        self._time = parts.text("rnb-hidden")
+        self._time = parts.text("rnb-wrap", "rnb-hidden")
+        self._time.tabbable = True  # not what is in it: that is drawn anew, and would lose the focus
         self._note = parts.text()
         self._openers = [parts.button(name, lambda name=name: self._show(name)) for name in VIEWS]  # type: ignore[misc]
         parts.mark(self._openers[0], "rnb-on", True)
