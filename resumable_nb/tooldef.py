@@ -128,12 +128,11 @@ class Tool:
 
     def twins(self) -> list[str]:
         """How the closures of other living functions of one factory under this name differ from this one's."""
-        code, mine = getattr(self.function, "__code__", None), _closure(self.function)
-        if not mine:
-            return []
+        code = getattr(self.function, "__code__", None)
 
         def others() -> list[str]:
             alike = [f for f in list(_DEFINED.get(self.name, ())) if f is not self.function and f.__code__ == code]
+            mine = _closure(self.function) if alike else {}  # it may hold large data
             differing = [[name for name in mine if mine[name] != _closure(f).get(name)] for f in alike]
             return [", ".join(names) for names in differing if names]
 

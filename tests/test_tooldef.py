@@ -159,3 +159,12 @@ def test_what_cannot_be_told_apart_is_refused_with_its_name(bench: Bench, bad: s
         with pytest.raises(BadArgument, match=named):
             given[bad]()
     assert bench.journal.calls() == []
+
+
+def test_what_a_tool_closes_over_is_not_read_at_its_calls(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a table of gigabytes."""
+    seen: list[object] = []
+    monkeypatch.setattr("resumable_nb.tooldef.fingerprint", seen.append)
+    table = [1, 2, 3]
+    assert tool(lambda row: table[row], name="look")(1) == 2
+    assert seen == []
