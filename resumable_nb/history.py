@@ -46,34 +46,46 @@ def history(
         "error": "str", "attempts": "int64", "started": _UTC, "ended": _UTC, "duration_s": "float64",
         "idempotency_key": "str", "resolved": "str", "undoes": "str", "drift": "str", "run": "str",
     }  # fmt: skip
-    rows = []
     calls = list(calls)
     code = {call.tool: code_now(call.tool) for call in calls}
     undone = {call.compensated: call.id for call in calls if call.compensated}
-    for call in sorted(calls, key=lambda c: c.started_at):
-        open_status = "in doubt" if in_doubt(call) else "running"
-        status = "compensated" if call.compensated else open_status if call.status == "intent" else call.status
-        rows.append(
-            {
-                "call": call.id,
-                "tool": call.tool,
-                "step": call.step,
-                "status": status,
-                "arguments": dict(call.arguments),
-                "value": value(call),
-                "error": call.error or call.doubt,
-                "attempts": max(1, len(call.attempts)),
-                "started": call.started_at,
-                "ended": call.ended_at,
-                "duration_s": call.duration_s,
-                "idempotency_key": call.idempotency_key,
-                "resolved": call.resolved,
-                "undoes": undone.get(call.id, ""),
-                "drift": "code changed since" if call.source and code[call.tool] not in ("", call.source) else "",
-                "run": call.run,
-            }
-        )
+    rows = [
+        _row(call)
+        | {
+            "status": _status(call, in_doubt),
+            "value": value(call),
+            "undoes": undone.get(call.id, ""),
+            "drift": "code changed since" if call.source and code[call.tool] not in ("", call.source) else "",
+        }
+        for call in sorted(calls, key=lambda call: call.started_at)
+    ]
     return _frame(rows, columns)
+
+
+def _status(call: CallRecord, in_doubt: Callable[[CallRecord], bool]) -> str:
+    if call.compensated:
+        return "compensated"
+    if call.status != "intent":
+        return call.status
+    return "in doubt" if in_doubt(call) else "running"
+
+
+def _row(call: CallRecord) -> dict[str, Any]:
+    """What the record itself says."""
+    return {
+        "call": call.id,
+        "tool": call.tool,
+        "step": call.step,
+        "arguments": dict(call.arguments),
+        "error": call.error or call.doubt,
+        "attempts": max(1, len(call.attempts)),
+        "started": call.started_at,
+        "ended": call.ended_at,
+        "duration_s": call.duration_s,
+        "idempotency_key": call.idempotency_key,
+        "resolved": call.resolved,
+        "run": call.run,
+    }
 
 
 def steps(records: Iterable[StepRecord], calls: Mapping[str, int]) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from typing import Any
@@ -69,16 +70,24 @@ def resumable(line: str) -> Any:
             return task.runs()
         case "why":
             print(task.why(parsed.step))
-        case "rerun":
-            task.rerun(parsed.step)
-            print(f"{parsed.step}: runs again the next time its cell is executed")
-        case "restore":
-            names = task.restore(parsed.step, parsed.version)
-            print(f"{parsed.step}: restored {', '.join(names) or 'no variables'}")
         case "resolve":
             _resolve(task, parsed.call, parsed.outcome, settling[2].strip() if settling else "")
+        case _:
+            _steer(task, parsed)
+    return None
+
+
+def _steer(task: Task, asked: argparse.Namespace) -> None:
+    """Change something, and say what."""
+    match asked.command:
+        case "rerun":
+            task.rerun(asked.step)
+            print(f"{asked.step}: runs again the next time its cell is executed")
+        case "restore":
+            names = task.restore(asked.step, asked.version)
+            print(f"{asked.step}: restored {', '.join(names) or 'no variables'}")
         case "compensate":
-            task.compensate(parsed.step)  # the shell says what was undone, as it does when a step fails
+            task.compensate(asked.step)  # the shell says what was undone, as it does when a step fails
         case "pause":
             task.pause("%resumable pause")
             print(f"{task.name}: pauses at its next safe point; %resumable resume goes on")
@@ -92,11 +101,10 @@ def resumable(line: str) -> Any:
             task.complete()
             print(task)
         case "forget":
-            if not parsed.yes:
+            if not asked.yes:
                 raise UsageError(f"forget deletes all steps and calls of task {task.name!r}: %resumable forget --yes")
             session.current().forget()
             print(f"{task.name}: forgotten; the next run starts anew")
-    return None
 
 
 def _resolve(task: Task, call: str, outcome: str, text: str) -> None:
