@@ -87,9 +87,11 @@ class Replays:
     def _make_again(self, space: Namespace, owed: Owed) -> tuple[dict[str, object], dict[str, str]]:
         """The variables after the body has run again, apart from the namespace's own, and digests of the saved ones."""
         skipped = self._skipped.get(owed.step)
-        if skipped is None or self.execute is None:
+        if skipped is None or self.execute is None or not self.can_execute(skipped.record.text):
             raise _impossible(owed, "there is nothing to run it with")
         record = skipped.record
+        if record.memory:
+            raise _impossible(owed, "it uses the task's memory")
         try:
             before = self._before(space, owed.past, skipped, {*owed.names, *owed.along})
         except NotSaved as error:

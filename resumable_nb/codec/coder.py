@@ -126,7 +126,8 @@ class Codec:
         except ResumableError:
             raise
         except Exception as error:
-            raise NotSaved(f"cannot be read back: {_text(error)}", path="") from error
+            # Perhaps a library was upgraded: the body, run again, makes the value in its own way.
+            raise NotSaved(f"cannot be read back: {_text(error)}", path="", replay=True) from error
         finally:
             decoder.memo.clear()  # it holds the decoder's own methods: a cycle that keeps every object alive
 

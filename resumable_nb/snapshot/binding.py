@@ -7,6 +7,7 @@ from collections.abc import Collection
 from resumable_nb.groups import ITSELF, Joints, joints
 from resumable_nb.model import RESULT, Group, Manifest
 from resumable_nb.snapshot.left import Left
+from resumable_nb.snapshot.owing import Owing
 from resumable_nb.snapshot.pending import Pending
 from resumable_nb.snapshot.presence import Presence, certain, may_bind
 from resumable_nb.snapshot.reader import Reader
@@ -17,12 +18,15 @@ from resumable_nb.snapshot.surveyor import Surveyor
 class Binding:
     """Of one task. Looks at names, pending ones too, and loads none."""
 
-    def __init__(self, pending: Pending, presence: Presence, left: Left, surveyor: Surveyor, reader: Reader) -> None:
+    def __init__(
+        self, pending: Pending, presence: Presence, left: Left, surveyor: Surveyor, reader: Reader, owing: Owing
+    ) -> None:
         self._pending = pending
         self._presence = presence
         self._left = left
         self._surveyor = surveyor
         self._reader = reader
+        self._owing = owing
 
     def taken(self, space: Namespace, manifest: Manifest, group: Group, step: str = "") -> list[str]:
         """The names of a group that are to be bound."""
@@ -45,7 +49,7 @@ class Binding:
                 found[name] = {
                     other: mark
                     for other, mark in entry.group.joints.get(name, {}).items()
-                    if other == ITSELF or (other not in space.variables and self._pending.is_in(other, entry.group))
+                    if other == ITSELF or (other not in space.variables and self._comes_with(other, name, entry.group))
                 }
             elif name in space.variables:
                 living.append(name)
@@ -55,6 +59,11 @@ class Binding:
             for group in survey.groups_of(living):
                 found |= joints(survey, group, variables)
         return {name: found.get(name, {}) for name in names}
+
+    def _comes_with(self, other: str, name: str, group: Group) -> bool:
+        """Whether what is not loaded comes back together: from one stream, or from a body that runs again."""
+        owed = self._owing.get(other)
+        return self._pending.is_in(other, group) or (owed is not None and name in owed.along)
 
     def _taken(self, space: Namespace, manifest: Manifest, group: Group, part: Collection[str], step: str) -> list[str]:
         sure, there = certain(manifest, part), space.variables

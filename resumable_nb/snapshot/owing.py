@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from resumable_nb.codec import used_up
 from resumable_nb.errors import NotSaved
@@ -27,6 +27,9 @@ class Past:
 
     def names(self) -> frozenset[str]:
         return frozenset(self.variables) | self.entries.keys() | self.owed.keys()
+
+
+_NOT_KEPT: Final = Past({}, {}, {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,10 +98,10 @@ class Owing:
                 del self._owed[name]
             self._owed |= dict.fromkeys(left, now)
 
-    def past(self, space: Namespace, manifest: Manifest, missing: Collection[str]) -> Past | None:
-        """What is to be kept of now, where the step that is skipped may have to be replayed."""
+    def past(self, space: Namespace, manifest: Manifest, missing: Collection[str]) -> Past:
+        """What is to be kept of now, where it is likely that the step that is skipped has to be replayed."""
         if not missing and not any(group.handles for group in manifest.groups):
-            return None
+            return _NOT_KEPT
         return Past(space.visible(), self._pending.current_entries(), dict(self._owed))
 
     def put(self, step: str, manifest_digest: str, manifest: Manifest, missing: dict[str, str], past: Past) -> None:
@@ -106,9 +109,9 @@ class Owing:
         along = frozenset(each for name in missing for each in manifest.along.get(name, ()))
         owed = Owed(step, manifest_digest, manifest, missing, along, past)
         self._owed |= dict.fromkeys(missing, owed)
-        self._perhaps |= {id(group): (group, owed) for group in manifest.groups if group.handles}
+        self._perhaps |= {id(group): (group, owed) for group in manifest.groups}
 
-    def fall_back(self, group: Group, error: NotSaved) -> None:
+    def fall_back(self, space: Namespace, group: Group, error: NotSaved) -> None:
         """A group cannot be loaded: its step owes what was to come from it, or the error is raised."""
         _, owed = self._perhaps.pop(id(group), (group, None))
         entries = self._pending.current(group)
@@ -118,8 +121,11 @@ class Owing:
                 f"{', '.join(names)}: {error.message}; run the cell that made it with `%%resumable NAME --rerun`",
                 names=names,
             ) from error
-        late = dataclasses.replace(owed, names=dict.fromkeys(entries, error.message), along=frozenset())
         self._pending.forget(entries.keys())
+        past = owed.past
+        if past is _NOT_KEPT:  # what the body reads is known by its digest, or has not changed since
+            past = Past(space.visible(), self._pending.current_entries(), dict(self._owed))
+        late = dataclasses.replace(owed, names=dict.fromkeys(entries, error.message), along=frozenset(), past=past)
         self._owed |= dict.fromkeys(late.names, late)
 
     # --- what is still there
@@ -165,7 +171,7 @@ class Owing:
         """
         found: dict[str, Any] = {}
         read: dict[int, Mapping[str, Any]] = {}
-        for name in sorted(past.names().intersection(names)):
+        for name in sorted(names):
             group = self._places.get((name, seen.get(name, "")))
             if group is None and name not in past.variables and name in past.entries:
                 group = past.entries[name].group

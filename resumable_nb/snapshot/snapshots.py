@@ -54,7 +54,7 @@ class Snapshots:
         self._surveyor = Surveyor(self._new_codec)
         self.owing = Owing(self._pending, self.presence, self._surveyor, self._read_apart)
         self._live = Namespace(live, live, lambda _: False)
-        self.binding = Binding(self._pending, self.presence, self.left, self._surveyor, self._reader)
+        self.binding = Binding(self._pending, self.presence, self.left, self._surveyor, self._reader, self.owing)
         self._saver = Saver(store, bus, self._surveyor, self.owing, self.presence, self._definitions)
 
     def _new_codec(self, live: dict[str, Any]) -> Codec:
@@ -257,7 +257,7 @@ class Snapshots:
         try:
             values = self._reader.values(self._surveyor.codec(space), group)
         except NotSaved as error:
-            self.owing.fall_back(group, error)
+            self.owing.fall_back(space, group, error)
             return
         finally:
             self._loading.remove(group)

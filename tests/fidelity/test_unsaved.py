@@ -284,7 +284,9 @@ def test_a_file_that_a_step_reads_on_is_at_its_place(seeds: Seeds) -> None:
     )
 
 
-def test_what_a_new_version_of_a_library_cannot_load_is_an_error_that_says_what_to_do(seeds: Seeds) -> None:
+def test_what_a_new_version_of_a_library_can_neither_load_nor_make_is_an_error_that_says_what_to_do(
+    seeds: Seeds,
+) -> None:
     """What stands in the same stream waits with it; running the cell again makes all of it anew."""
     upgrade = (
         "import fractions\ndef none(*_): raise TypeError('of an older version')\nfractions.Fraction.__new__ = none"
@@ -296,6 +298,40 @@ def test_what_a_new_version_of_a_library_cannot_load_is_an_error_that_says_what_
     for _ in range(2):
         shown = kernel.attempt("x")
         assert shown.error == "NotSaved"
-        assert shown.said.startswith("x, y: cannot be read back: of an older version; run the cell that made it")
+        assert shown.said.startswith("x, y of step a was not saved (x: cannot be read back: of an older version)")
+        assert "`%resumable rerun a`, and run its cell" in shown.said
     again = f"%%resumable a --rerun\n{cell}"
     kernel("fractions.Fraction.__new__ = made", again, "assert x['of'] * 2 == 1 and y == 5")
+
+
+LIBRARY = """
+class Frame:
+    def __init__(self, rows): self.rows = rows
+    def __getstate__(self): return {"rows": self.rows, "form": FORM}
+    def __setstate__(self, state):
+        if state["form"] != FORM: raise TypeError(f"form {state['form']} is not known any more")
+        self.rows = state["rows"]
+"""
+
+
+def test_pickle_that_a_new_version_of_a_library_does_not_load(seeds: Seeds) -> None:
+    """The step is replayed when the value is used, and its payment answers; what was saved beside comes back too."""
+    library = seeds.folder / "site-packages" / "framery.py"
+    library.parent.mkdir()
+    library.write_text(f"FORM = 1\n{LIBRARY}")
+    cells = [
+        f"import sys; sys.path.insert(0, 'site-packages')\n{TOOL}",
+        "%%resumable rows\nimport framery\nrows = [pay(1)]",
+        "%%resumable a\nframe = framery.Frame([*rows, pay(2)])\nbeside = [3]\nrows.append(5)",
+        "%%resumable b\nbeside.append(4)",
+        "assert (frame.rows, beside, rows) == ([10, 20], [3, 4], [10, 5])",
+    ]
+    seeds().run_all(cells)
+    library.write_text(f"FORM = 2\n{LIBRARY}")
+    kernel = seeds()
+    shown = [kernel(cell) for cell in cells]
+    assert all(map(restored, shown[1:4]))
+    assert len(replays(shown[-1])) == 1
+    assert ledger(seeds) == "1\n2\n"
+    kernel("frame.rows.append(6)")
+    assert restored(kernel(cells[1])), "nothing else is lost"

@@ -117,12 +117,14 @@ changes = st.one_of(
     st.builds("OWN = ({}) % 10".format, values),
     st.builds("LIST.append(({}) % 10)".format, values),
     st.builds("ALIAS.append(({}) % 10)".format, values),
-    st.sampled_from(["del LIST[:1]", "LIST.sort()", "LIST = ALIAS", "LIST = list(ALIAS)", "es = [LIST, ALIAS]"]),
-    st.sampled_from(["es = {'a': LIST}", "LIST = es['a'] if type(es) is dict else es[0]"]),
+    st.sampled_from(["del LIST[:1]", "LIST.sort()", "LIST = ALIAS", "LIST = list(ALIAS)"]),
 )
+joins = st.sampled_from(["es = [LIST, ALIAS]", "es = {'a': LIST}", "LIST = es['a'] if type(es) is dict else es[0]"])
 stamps = st.builds("OWN = stamp(({}) % 4, tick())".format, values)
 gathered = st.builds("OWN = sum(await asyncio.gather(apay(0), apay(({}) % 4))) % 10".format, values)
-simple = st.one_of(changes, calls, calls, handled, stamps, gathered)
+kept = st.one_of(changes, calls, calls, handled, stamps, gathered)
+"""What a turn of a loop may do that keeps what it changes."""
+simple = kept | joins
 
 
 def block(head: str, lines: list[str]) -> str:
@@ -142,14 +144,17 @@ KEPT = (", keep=['OWN', 'LIST']", ", keep=['OWN', 'LIST'], every=2")
 
 
 def nested() -> st.SearchStrategy[str]:
-    inner = st.one_of(calls, calls, handled, stamps, gathered, changes) | st.builds("ds = [{}]".format, constants)
+    inner = st.one_of(calls, calls, handled, stamps, gathered, changes, joins) | st.builds(
+        "ds = [{}]".format, constants
+    )
     heads = st.sampled_from(['with step("m")', 'with step("n")'])
     return st.builds(block, heads, st.lists(inner, min_size=1, max_size=3))
 
 
 notes = st.sampled_from(["note(HERE, 0)", "note(HERE, 1)", "OWN = note(HERE, 1)"])
 books = st.builds("OWN = book(HERE, ({}) % 3)".format, values)
-turns = st.one_of(simple, simple, notes, st.sampled_from(["LIST.append(TURN)", "LIST.append(random.randrange(9))"]))
+appends = st.sampled_from(["LIST.append(TURN)", "LIST.append(random.randrange(9))"])
+turns = st.one_of(simple, simple, notes, appends)
 rare = st.sampled_from(
     [
         "big = np.arange(50_000.0) + OWN",
@@ -166,11 +171,12 @@ statements = st.one_of(
     calls,
     handled,
     changes,
+    joins,
     simple,
     notes,
     books,
     books,
-    loops(turns, keep=True),
+    loops(st.one_of(kept, kept, notes, appends), keep=True),
     loops(turns | nested()),
     nested(),
     rare,
