@@ -58,6 +58,15 @@ print("four")
     assert kernel("_, Out[3], _3").value == "({'five': 5}, {'five': 5}, {'five': 5})"
 
 
+def test_quiet_silences_our_lines(kernels: Kernels) -> None:
+    kernel = kernels(COUNT)
+    kernel(step("x = open('a.txt', 'w')", "a --quiet"))
+    for text, ran in (("x = 1\nx", 2), ("x = 1\nx", 2), ("x = 2\nx", 3)):
+        assert kernel(step(text, "a --quiet")).messages == []  # run again, restored, run again
+        assert counted(kernel.folder) == ran
+    assert kernel(step("x = 3\nx")).messages != []
+
+
 def test_skip_in_the_same_kernel(kernels: Kernels) -> None:
     kernel = kernels(COUNT)
     kernel(step("x = [1]\nx"))

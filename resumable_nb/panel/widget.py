@@ -29,6 +29,7 @@ STATUS_S: Final = 1.0
 FOREIGN_S: Final = 2.0
 """How often the store is read again while another process works on the task: its events do not come here."""
 COPY_S: Final = 5.0
+BUSY: Final = ("running", "pausing", "stopping")
 
 
 class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -164,8 +165,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._copy(head, now)
 
     def _copy(self, head: state.Head, now: float) -> None:
-        """Bring the static copies up to date: at once when a run begins or ends, or else seldom, as they cost more."""
-        if head.word != self._copied or now - self._copied_s >= max(COPY_S, self._copy_s / SHARE):
+        """Bring the static copies up to date: at once when a run has ended, or else seldom, as they cost more."""
+        ended = head.word != self._copied and head.word not in BUSY
+        if ended or now - self._copied_s >= max(COPY_S, self._copy_s / SHARE):
             begun_s = time.thread_time()
             self._places.update(*self._static())
             self._copied, self._copied_s, self._copy_s = head.word, now, time.thread_time() - begun_s
