@@ -74,7 +74,7 @@ class Recorder:
         return self._outputs
 
     def write(self, name: str, text: str) -> None:
-        if self._is_captured():
+        if widgets.is_capturing():
             return
         self._begin()
         last = self._outputs[-1] if self._outputs else {}
@@ -84,7 +84,7 @@ class Recorder:
             self._outputs.append({"output_type": "stream", "name": name, "text": [text]})
 
     def show(self, kind: str, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None) -> None:
-        if self._is_captured():
+        if widgets.is_capturing():
             return
         self._begin()
         output = {"output_type": kind, "data": _plain(data), "metadata": _plain(metadata)}
@@ -100,19 +100,12 @@ class Recorder:
             self._outputs.append({**update, "display_id": display_id})
 
     def clear(self, *, wait: bool) -> None:
-        if self._is_captured():
+        if widgets.is_capturing():
             return
         if wait:
             self._clear_next = True
         else:
             self._outputs.clear()
-
-    def _is_captured(self) -> bool:
-        if not widgets.is_capturing():
-            return False
-        if all(each["output_type"] != widgets.CAPTURED for each in self._outputs):
-            self._outputs.append({"output_type": widgets.CAPTURED})
-        return True
 
     def _begin(self) -> None:
         if self._clear_next:
@@ -267,8 +260,6 @@ def replay(shell: Any, outputs: list[Output]) -> None:
             case "stream":
                 stream = sys.stdout if output["name"] == "stdout" else sys.stderr
                 stream.write(output["text"])
-            case widgets.CAPTURED:
-                pass
             case "execute_result":
                 hook = shell.displayhook
                 hook.start_displayhook()

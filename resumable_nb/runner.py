@@ -9,7 +9,7 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from resumable_nb import divergence, output, plan, scope, sharing, widgets
+from resumable_nb import divergence, output, plan, scope, sharing
 from resumable_nb.change import Change
 from resumable_nb.configured import Configured
 from resumable_nb.control import Control
@@ -330,7 +330,7 @@ class Runner:
             saved_names=capture.saved,
             unsaved=capture.unsaved,
             error="",
-            replay=in_place or not_kept or widgets.why_replayed(outputs),
+            replay=in_place or not_kept,
             settings=settings,
             left=left,
             memory=memory,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 """The form of a display that names a widget's model, which is gone when its kernel is."""
-
-CAPTURED: Final = "captured"
-"""The kind of an output that went into a widget: that it was there is all that is kept of it."""
 
 _TIED: Final = frozenset(
     {
@@ -19,9 +16,6 @@ _TIED: Final = frozenset(
     }
 )  # fmt: skip
 _SHELL: Final = ("IPython.core.interactiveshell", "InteractiveShell")
-_PROGRESS: Final = frozenset({"IntProgress", "FloatProgress"})
-_AROUND: Final = frozenset({"HBox", "VBox", "HTML", "Label"})
-"""What a progress bar is made of, with the bar."""
 
 
 def is_shell(kind: type) -> bool:
@@ -46,26 +40,23 @@ def model(data: Mapping[str, Any]) -> Any:
 
 
 def is_capturing() -> bool:
-    """Whether what is shown now goes into an ``Output`` widget, and not below the cell."""
+    """Whether what is shown now goes into an ``Output`` widget, and not below the cell. Asked at each ``write``."""
     kind = getattr(sys.modules.get("ipywidgets.widgets.widget_output"), "Output", None)
     if kind is None:
         return False
     instances = getattr(sys.modules.get("ipywidgets.widgets.widget"), "_instances", {})
-    return any(isinstance(each, kind) and each.msg_id for each in [*instances.values()])
+    mark = len(instances), next(reversed(instances), None)  # a new widget is the last one
+    if _outputs.mark != mark:
+        _outputs.mark, _outputs.found = mark, [each for each in [*instances.values()] if isinstance(each, kind)]
+    return any(each.msg_id for each in _outputs.found)
 
 
-def why_replayed(outputs: Collection[Mapping[str, Any]]) -> str:
-    """Why a new kernel has to run a step that showed this once more; empty for most.
+class _Outputs:
+    mark: tuple[int, Any] = (0, None)
+    found: Sequence[Any] = ()
 
-    A progress bar has done its work.
-    """
-    for output in outputs:
-        if output["output_type"] == CAPTURED:
-            return "it writes into a widget"
-        shown = model(output.get("data", {}))
-        if shown is not None and not _is_progress(shown):
-            return f"it shows a widget ({type(shown).__name__})"
-    return ""
+
+_outputs: Final = _Outputs()
 
 
 def state_of(thing: Any) -> str:
@@ -76,14 +67,3 @@ def state_of(thing: Any) -> str:
         return repr(sorted(thing.get_state().items()))
     except Exception:  # any code may stand behind a trait
         return ""
-
-
-def _is_progress(shown: Any) -> bool:
-    kinds = [{each.__name__ for each in type(part).__mro__} for part in _parts(shown)]
-    return any(kind & _PROGRESS for kind in kinds) and all(kind & (_PROGRESS | _AROUND) for kind in kinds)
-
-
-def _parts(shown: Any) -> Iterator[Any]:
-    yield shown
-    for each in getattr(shown, "children", ()):
-        yield from _parts(each)

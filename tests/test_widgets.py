@@ -1,8 +1,6 @@
-"""Widgets and the shell: not saved, told apart, and shown anew where somebody may turn them."""
+"""Widgets and the shell: not saved, told apart, and shown as their text when they are gone."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import ipywidgets
 import pytest
@@ -12,11 +10,7 @@ from resumable_nb.canonical import fingerprint
 from resumable_nb.codec import Codec
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.output import Recorder, replay
-from resumable_nb.widgets import WIDGET, why_replayed
-
-
-def shown(widget: ipywidgets.Widget) -> list[dict[str, Any]]:
-    return [{"output_type": "display_data", "data": {WIDGET: {"model_id": widget.model_id}}}]
+from resumable_nb.widgets import WIDGET
 
 
 def test_a_widget_is_refused_at_once() -> None:
@@ -41,17 +35,6 @@ def test_the_shell_is_that_of_the_process_that_reads() -> None:
     InteractiveShell.clear_instance()
 
 
-def test_a_step_is_replayed_for_widgets_but_for_no_progress_bar() -> None:
-    bar = ipywidgets.HBox([ipywidgets.HTML(), ipywidgets.FloatProgress(), ipywidgets.HTML()])
-    box = ipywidgets.VBox([ipywidgets.Label(), ipywidgets.Button()])
-    assert why_replayed(shown(bar)) == ""
-    assert why_replayed(shown(box)) == "it shows a widget (VBox)"
-    assert why_replayed([{"output_type": "stream", "name": "stdout", "text": "x"}]) == ""
-    outputs = shown(box)
-    box.close()
-    assert why_replayed(outputs) == ""
-
-
 def test_what_goes_into_a_widget_is_none_of_the_cells_output() -> None:
     shell, out = InteractiveShell.instance(), ipywidgets.Output()
     recorder = Recorder(shell)
@@ -64,8 +47,7 @@ def test_what_goes_into_a_widget_is_none_of_the_cells_output() -> None:
     outputs = recorder.stop()
     out.close()
     InteractiveShell.clear_instance()
-    assert [each.get("text") for each in outputs] == ["before\n", None, "after\n"]
-    assert why_replayed(outputs) == "it writes into a widget"
+    assert [each.get("text") for each in outputs] == ["before\nafter\n"]
 
 
 def test_a_widget_that_is_gone_is_shown_as_its_text(capsys: pytest.CaptureFixture[str]) -> None:

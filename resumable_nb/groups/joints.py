@@ -1,6 +1,8 @@
 """Where do variables share objects, told so that two runs of the same code tell the same?
 
 An object is known by its path from the variable (``['a'][0].rows``), memory by how far apart two arrays look into it.
+Ways into a library's own objects are not told apart: those fill caches and come back in another form (a figure), so
+all that is within one counts as one place, and what only two such places share does not count.
 """
 
 from __future__ import annotations
@@ -8,18 +10,20 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from blake3 import blake3
 
 from resumable_nb.groups.memory import extent, memory_of, root
-from resumable_nb.groups.survey import Survey
+from resumable_nb.groups.survey import Holding, Survey
 from resumable_nb.groups.verdict import Verdict, is_atom, verdict_of
 
 MANY: Final = 20_000
 """Objects up to which paths are followed; of more it only counts with whom they are shared."""
+DEEP: Final = 100_000
+"""Parts of libraries' objects that are looked through."""
 CROWD: Final = 30
 """Variables up to which each is compared with each."""
 ITSELF: Final = ""
@@ -31,29 +35,41 @@ SAME: Final = "is"
 Joints = Mapping[str, str]
 """Other variables that share objects with one, each with a digest of what is shared."""
 
+_OPEN: Final = frozenset({list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict})
 _LEAVES: Final = (Verdict.STOP, Verdict.DEFINITION, Verdict.ENUM, Verdict.REFERENCE)
 
 
-def joints(survey: Survey, names: frozenset[str], values: Mapping[str, Any]) -> Mapping[str, Joints]:
-    """Of variables that form a sharing group; those that share nothing have an empty mapping."""
+def joints(
+    survey: Survey, names: frozenset[str], values: Mapping[str, Any], is_users: Callable[[type], bool]
+) -> Mapping[str, Joints]:
+    """Of variables that form a sharing group; those that share nothing have an empty mapping.
+
+    ``is_users``: whether a class is of the notebook or the user's modules.
+    """
     held = {name: holding for name in sorted(names) if (holding := survey.holding(name)) is not None}
     found: dict[str, dict[str, str]] = {name: {} for name in held}
     if len(held) == 1 and not any(each.folded for each in held.values()):
         return found
-    if len(held) > CROWD or sum(len(each.nodes) for each in held.values()) > MANY:
-        for name, holding in held.items():
-            found[name] = dict.fromkeys(held.keys() - {name}, "many") | ({ITSELF: "many"} if holding.folded else {})
-        return found
-    trails = {name: _Trail(values[name]) for name in held}
+    if len(held) > CROWD:
+        return {name: _many(held, name) for name in held}
+    trails: dict[str, _Trail] = {}
+    for name in held:
+        trails[name] = _Trail(values[name], is_users)
+        if sum(len(each.steps) - len(each.within) for each in trails.values()) > MANY:
+            return {name: _many(held, name) for name in held}
     for name, trail in trails.items():
         if trail.again:
-            found[name][ITSELF] = _digest(trail.again)
+            found[name][ITSELF] = _digest(sorted(set(trail.again)))
     for one, other in itertools.combinations(held, 2):
-        common = sorted(_common(trails[one], trails[other]))
+        common = sorted(set(_common(trails[one], trails[other])))
         if common:
             found[one][other] = _digest(common)
             found[other][one] = _digest([(there, here, -apart) for here, there, apart in common])
     return found
+
+
+def _many(held: Mapping[str, Holding], name: str) -> dict[str, str]:
+    return dict.fromkeys(held.keys() - {name}, "many") | ({ITSELF: "many"} if held[name].folded else {})
 
 
 def _digest(found: list[tuple[str, str, int]]) -> str:
@@ -67,35 +83,68 @@ class _Trail:
     """The way through one value."""
 
     value: Any
+    is_users: Callable[[type], bool]
     steps: dict[int, tuple[int, str]] = field(default_factory=dict)
     """``id()`` to the one that led there first, and how."""
-    arrays: list[tuple[int, int, str]] = field(default_factory=list)
-    """Address range, and the way to the array that it is of."""
+    within: dict[int, int] = field(default_factory=dict)
+    """``id()`` of what is a part of a library's object, to that object's."""
+    arrays: list[tuple[int, int, int]] = field(default_factory=list)
+    """Address range, and ``id()`` of the object that the array is of."""
     again: list[tuple[str, str, int]] = field(default_factory=list)
     kept: list[Any] = field(default_factory=list)
     """Nothing that was met may go before the end, and another come to lie at its address."""
 
     def __post_init__(self) -> None:
-        todo: list[tuple[Any, int, str]] = [(self.value, 0, "")]
-        while todo:
+        libraries = self._walk([(self.value, 0, "")], 0)
+        # After all that is the user's own, so that a way there is the user's where there is one.
+        for thing in libraries:
+            if len(self.within) > DEEP:
+                break
+            own = id(thing)
+            self._walk([(each, own, "") for _, each in self._children(thing, verdict_of(type(thing)))], own)
+        self.arrays.sort()
+        for (low, high, one), (begin, _, other) in itertools.pairwise(self.arrays):
+            if begin < high and self._counts(one, other) and self.path(one) != self.path(other):
+                self.again.append((self.path(one), self.path(other), self.apart(one, other, begin - low)))
+
+    def _walk(self, todo: list[tuple[Any, int, str]], library: int) -> list[Any]:
+        """Follow these; returns objects of libraries that were met, whose parts were not followed."""
+        found = []
+        while todo and len(self.within) <= DEEP and len(self.steps) - len(self.within) <= MANY:
             thing, parent, label = todo.pop()
             verdict = verdict_of(type(thing))
             if verdict in _LEAVES:
                 continue
+            key = id(thing)
             self.kept.append(thing)
-            if verdict is not Verdict.TRANSPARENT and id(thing) in self.steps:
-                self.again.append((self.path(id(thing)), f"{self.path(parent)}{label}", 0))
+            if key in self.steps:
+                if verdict is not Verdict.TRANSPARENT and key not in self.within:
+                    there = f"{self.path(parent)}{label}"
+                    if not library or not there.startswith(self.path(key)):  # its own parts lead back to it
+                        self.again.append((self.path(key), there, 0))
                 continue
-            if id(thing) in self.steps:
+            self.steps[key] = (parent, label)
+            if library:
+                self.within[key] = library
+            elif not self._is_open(thing, verdict):
+                found.append(thing)
                 continue
-            self.steps[id(thing)] = (parent, label)
-            todo += [(each, id(thing), name) for name, each in reversed([*self._children(thing, verdict)])]
-        self.arrays.sort()
-        for (low, high, one), (begin, _, other) in itertools.pairwise(self.arrays):
-            if begin < high and one != other:
-                self.again.append((one, other, begin - low))
+            todo += [(each, key, name) for name, each in reversed([*self._children(thing, verdict)])]
+        return found
+
+    def _is_open(self, thing: Any, verdict: Verdict) -> bool:
+        """Whether the ways through it are the user's."""
+        return verdict is not Verdict.PLAIN or type(thing) in _OPEN or self.is_users(type(thing))
+
+    def _counts(self, one: int, other: int) -> bool:
+        return one not in self.within or other not in self.within
+
+    def apart(self, one: int, other: int, distance: int) -> int:
+        """Bytes between two arrays; none where one is a library's."""
+        return distance if one not in self.within and other not in self.within else 0
 
     def path(self, key: int) -> str:
+        key = self.within.get(key, key)
         labels = []
         while key in self.steps:
             key, label = self.steps[key]
@@ -107,7 +156,7 @@ class _Trail:
             case Verdict.ARRAY | Verdict.TENSOR:
                 for array in [thing] if verdict is Verdict.ARRAY else memory_of(thing):
                     if span := extent(array):
-                        self.arrays.append((*span, self.path(id(thing))))
+                        self.arrays.append((*span, id(thing)))
                 if verdict is Verdict.ARRAY and thing.dtype.hasobject and root(thing) is thing:
                     yield from (("[]", each) for each in thing.ravel().tolist())
             case Verdict.PLAIN | Verdict.TRANSPARENT:
@@ -148,9 +197,13 @@ def _common(one: _Trail, other: _Trail) -> Iterator[tuple[str, str, int]]:
     """The outermost objects that both have, and arrays that look into one memory."""
     both = one.steps.keys() & other.steps.keys()
     for key in both:
-        if one.steps[key][0] not in both:
+        if one.steps[key][0] not in both and not (key in one.within and key in other.within):
             yield one.path(key), other.path(key), 0
     spans = sorted([(*each, True) for each in one.arrays] + [(*each, False) for each in other.arrays])
     for (low, high, here, first), (begin, _, there, second) in itertools.pairwise(spans):
-        if begin < high and first != second:
-            yield (here, there, begin - low) if first else (there, here, low - begin)
+        if begin >= high or first == second:
+            continue
+        mine, others, distance = (here, there, begin - low) if first else (there, here, low - begin)
+        if not (mine in one.within and others in other.within):
+            apart = distance if mine not in one.within and others not in other.within else 0
+            yield one.path(mine), other.path(others), apart

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from resumable_nb.groups import ITSELF, Joints, joints
+from resumable_nb.groups import ITSELF, Joints
 from resumable_nb.model import RESULT, Group, Manifest
+from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owing
 from resumable_nb.snapshot.pending import Pending
@@ -57,7 +58,7 @@ class Binding:
             variables = space.visible()
             survey = self._surveyor.survey(space, variables)
             for group in survey.groups_of(living):
-                found |= joints(survey, group, variables)
+                found |= joined(survey, group, variables)
         return {name: found.get(name, {}) for name in names}
 
     def _comes_with(self, other: str, name: str, group: Group) -> bool:
@@ -106,7 +107,7 @@ class Binding:
             return True
         values = {name: space.variables[name] for name in names if name in space.variables}
         if values:
-            found = joints(self._surveyor.survey(space, values), frozenset(values), values)
+            found = joined(self._surveyor.survey(space, values), frozenset(values), values)
         else:
             found = self.joints(space, names)
         return all(_among(found.get(name, {}), names) == _among(group.joints.get(name, {}), names) for name in names)

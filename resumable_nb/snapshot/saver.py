@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from resumable_nb.events import Bus
-from resumable_nb.groups import Joints, Survey, joints
+from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import RESULT, Group, Manifest
 from resumable_nb.pack import PackBuilder
 from resumable_nb.snapshot import imports, writer
+from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.owing import Owing, sharing
 from resumable_nb.snapshot.presence import Presence, canonical, outlines
 from resumable_nb.snapshot.space import Capture, Namespace
@@ -65,7 +66,7 @@ class Saver:
         try:
             shared: dict[str, Joints] = {}
             for each in groups:
-                shared |= joints(survey, frozenset(each), values)
+                shared |= joined(survey, frozenset(each), values)
             work = writer.Writer(self._surveyor.codec(space), survey, builder, shared)
             work.write(sorted(groups, key=sorted))
             builder.seal()

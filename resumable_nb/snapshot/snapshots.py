@@ -14,10 +14,11 @@ from resumable_nb import randomness
 from resumable_nb.codec import Codec
 from resumable_nb.errors import NotSaved
 from resumable_nb.events import Bus
-from resumable_nb.groups import Holding, is_atom, joints
+from resumable_nb.groups import Holding, is_atom
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot import compare, imports
 from resumable_nb.snapshot.binding import Binding
+from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
@@ -75,7 +76,7 @@ class Snapshots:
         )
         watched = compare.watch(before, survey, self._surveyor.digest(space))
         for group in watched:
-            before.joints |= joints(survey, group, variables)
+            before.joints |= joined(survey, group, variables)
         named = before.reached | body.writes
         before.definitions = compare.references(survey, named, self._surveyor.codec(space).definitions.reference)
         self._open.add(before)
@@ -281,7 +282,7 @@ class Snapshots:
             survey = self._surveyor.survey(space, values)
             for group in survey.groups_of(known):
                 compare.watch_group(before, survey, group, self._surveyor.digest(space))
-                before.joints |= joints(survey, group, values)
+                before.joints |= joined(survey, group, values)
 
     def _load_named(self, name: str) -> bool:
         """A stream that is being read names a function or class that is pending."""

@@ -60,13 +60,7 @@ def _short(piece: Piece) -> str:
 
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-BAR = re.compile(r"\s*\d+%\|")
-"""A progress bar's text. Its widget has done its work, and is gone with its kernel."""
-
-
-def _shown(data: Any) -> Any:
-    bar = BAR.match(str(data.get("text/plain", "")))
-    return {mime: value for mime, value in data.items() if mime != WIDGET} if bar else data
+"""Names a widget, which is gone with its kernel: a skipped cell shows its text."""
 
 
 def _pieces(outputs: list[Any]) -> Iterator[Piece]:
@@ -83,7 +77,7 @@ def _pieces(outputs: list[Any]) -> Iterator[Piece]:
         if output.output_type == "error":
             yield from _lines({"error": "\n".join([output.ename, output.evalue])})
         else:
-            shown = sorted(_shown(output.data).items())
+            shown = sorted((mime, data) for mime, data in output.data.items() if mime != WIDGET)
             yield from _lines({f"{output.output_type} {mime}": str(data) for mime, data in shown})
     yield from _lines(streams)
 
