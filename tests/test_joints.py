@@ -26,6 +26,7 @@ EDITED = {
     "a view and its base": ("ys = vs[1:]", "ys = vs[1:].copy()", "vs[1] = 7", "ys.tolist()"),
     "another view": ("ys = vs[:2]", "ys = vs[2:]", "vs[3] = 7", "ys.tolist()"),
     "an attribute of an object": ("ys = Box(xs)", "ys = Box(list(xs))", "xs.append(2)", "ys.inner"),
+    "within a library's object": ("ys = Namespace(a=xs)", "ys = Namespace(a=list(xs))", "xs.append(2)", "ys.a"),
     "rows of one list": ("ys = [xs] * 2", "ys = [list(xs), list(xs)]", "ys[0].append(2)", "ys"),
     "rows of themselves": ("ys = [[0]] * 2", "ys = [[0], [0]]", "ys[0].append(2)", "ys"),
     "joined in what the step makes": ("ys = xs", "ys = list(xs)", "zs = [xs, ys]", "zs[0] is zs[1], xs is ys"),
@@ -33,7 +34,8 @@ EDITED = {
 }  # fmt: skip
 MAKE = (
     "make",
-    "import numpy as np\nclass Box:\n    def __init__(self, inner): self.inner = inner\nxs = [1]\nvs = np.zeros(4)",
+    "import numpy as np\nfrom argparse import Namespace\n"
+    "class Box:\n    def __init__(self, inner): self.inner = inner\nxs = [1]\nvs = np.zeros(4)",
 )
 
 
@@ -121,3 +123,19 @@ def test_loop_goes_on_with_all_that_shares_with_what_it_keeps(notebook: Notebook
         assert notebook.variables["ys"]["a"] is notebook.value("xs")
         notebook.restart()
         notebook.run(("", "fail = False"), *cells)
+
+
+def test_how_a_librarys_object_is_made_up_does_not_count(notebook: Notebook) -> None:
+    """A figure fills caches when it is drawn, and comes back without them."""
+    cells = [
+        ("data", "import pandas as pd, matplotlib.pyplot as plt\ndata = pd.DataFrame({'x': range(4)})"),
+        ("plot", "fig, ax = plt.subplots(1, 2)\nax[0].plot(data['x'], data['x'])\nfig.canvas.draw()"),
+        ("title", "ax[0].set_title('again')\nfig.suptitle('later')"),
+        ("redraw", "fig.canvas.draw()\nax[0].set_xlabel('x')"),
+        ("close", "plt.close(fig)\ntitles = [each.get_title() for each in fig.axes]"),
+    ]
+    assert notebook.run(*cells) == ["data", "plot", "title", "redraw", "close"]
+    for _ in range(2):
+        notebook.restart()
+        assert notebook.run(*cells) == []
+        assert notebook.run(*cells) == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -35,7 +36,10 @@ SAME: Final = "is"
 Joints = Mapping[str, str]
 """Other variables that share objects with one, each with a digest of what is shared."""
 
-_OPEN: Final = frozenset({list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict})
+_OPEN: Final = frozenset(
+    {list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, types.SimpleNamespace}
+    | {collections.UserDict, collections.UserList, collections.ChainMap}
+)
 _LEAVES: Final = (Verdict.STOP, Verdict.DEFINITION, Verdict.ENUM, Verdict.REFERENCE)
 
 
