@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from resumable_nb.magics import configuration
 from resumable_nb.magics.rewrite import CellRewriter, body_of, is_entered, mark, misplaced, raising
 from tests.rewriting import GUARD, Session, rewriting_shell
 from tests.shells import cell
@@ -262,3 +263,9 @@ def test_await_in_a_step_at_the_top_of_a_cell(ip: Any, session: Session) -> None
     del ip.user_ns["x"]
     assert cell(ip, text) == 5
     assert session.ran == ["a"]
+
+
+def test_pylab_fills_the_namespace_in_a_skipped_cell_too() -> None:
+    """It hides its names from IPython's lists, so that nobody takes them for variables."""
+    tree = ast.parse("x = 1\nget_ipython().run_line_magic('pylab', 'inline')\n")
+    assert configuration.set_up(tree.body) == (("pylab", "inline"),)

@@ -12,7 +12,7 @@ from resumable_nb.output import Recorder
 _SET_UP: Final = frozenset(
     {
         "alias", "alias_magic", "autoreload", "colors", "config", "gui", "load_ext", "matplotlib", "precision",
-        "reload_ext", "unload_ext", "xmode",
+        "pylab", "reload_ext", "unload_ext", "xmode",
     }
 )  # fmt: skip
 
