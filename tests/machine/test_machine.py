@@ -1,4 +1,7 @@
-"""Random programs of calls, errors, crashes, edits and re-runs keep the promises."""
+"""Random programs of calls, errors, crashes, edits and re-runs keep the promises.
+
+Which names are one list does not change above a step: see ``test_joints.py``.
+"""
 
 from __future__ import annotations
 
