@@ -35,10 +35,13 @@ class Binding:
         return [name for part in parts for name in self._taken(space, manifest, group, part, step)]
 
     def is_there(self, space: Namespace, manifest_digest: str, name: str, step: str) -> bool:
-        """Whether a skip of the step would leave the variable, and all that it was saved with, alone."""
+        """Whether the variable, and all that it was saved with, is what the step left: a skip leaves them alone."""
         manifest = self._reader.manifest(manifest_digest)
         found = [(group, part) for group in manifest.groups for part in group.parts or (group.names,) if name in part]
-        return all({*self._taken(space, manifest, *each, step)} <= {RESULT} for each in found)
+        sure = {each for _, part in found for each in certain(manifest, part)} - {RESULT}
+        return all(self._left.is_left(space, each, step) for each in sure) and all(
+            {*self._taken(space, manifest, *each, step)} <= {RESULT} for each in found
+        )
 
     def joints(self, space: Namespace, names: Collection[str]) -> dict[str, Joints]:
         """How variables share objects, with others and within."""
