@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from resumable_nb.canonical import fingerprint
 from resumable_nb.codec import Codec, dumps_value, loads_value
 from resumable_nb.errors import NotSaved
 
@@ -351,10 +350,3 @@ def test_attributes_of_array_subclasses_are_kept() -> None:
     assert (got["one"].unit, got["part"].unit, list(got["one"])) == ("V", "V", [0, 1, 2])
     assert got["one"].owner[0] is got["one"]
     assert np.shares_memory(got["one"], got["part"]) is False  # who shares is the survey's affair
-
-
-def test_a_bunch_comes_back_whole() -> None:
-    from sklearn.datasets import load_iris
-
-    iris = load_iris()
-    assert fingerprint(round_trip(iris)) == fingerprint(iris)
