@@ -36,29 +36,33 @@ class CallRecords(Records):
     def __init__(self, store: Store, lease: Fence, bus: Bus, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__(store, lease, bus, clock=clock)
         self._numbering = Numbering(self._counted)
-        self._places: dict[str, str] = {}
-        """Rows of calls by their identities' rows: of those that were used last."""
+        self._places: dict[str, tuple[str, tuple[str, int]]] = {}
+        """Rows of calls, and whose they are, by their identities' rows: of those that were used last."""
 
     def call(self, identity: str, k: int) -> CallRecord | Missing:
         """The ``k``-th call of that identity."""
         name = ident_row(identity, k)
-        if (known := self._places.get(name)) is not None and (record := self._read(CallRecord, known)) is not MISSING:
-            return record
+        if (known := self._places.get(name)) is not None:
+            place, owner = known
+            record = self._read(CallRecord, place)
+            # Another owner may have forgotten the task meanwhile, and have put another call there.
+            if record is not MISSING and (record.identity, record.k) == owner:
+                return record
         row = self._store.get(name)
         if row is MISSING:
             return MISSING
         record = self._read(CallRecord, row.decode())
         if record is MISSING:
             raise Corrupt(f"{self._store.uri}: row {row.decode()!r} is named by an identity, and is not there")
-        self._remember(name, row.decode())
+        self._remember(name, row.decode(), record)
         return record
 
-    def _remember(self, ident: str, row: str) -> None:
+    def _remember(self, ident: str, row: str, record: CallRecord) -> None:
         """Where a call is. Only this kernel says that another row is the one, while it has the lease."""
         with self._lock:
             while len(self._places) >= REMEMBERED:
                 self._places.pop(next(iter(self._places)))
-            self._places[ident] = row
+            self._places[ident] = row, (record.identity, record.k)
 
     def calls(self, step: str | None = None) -> list[CallRecord]:
         """All calls, or those of one step (``""``: outside any), by step, then in the order of their intents."""
@@ -103,7 +107,7 @@ class CallRecords(Records):
     def adopt(self, record: CallRecord, identity: str, k: int) -> None:
         """From now on the recorded call answers for another identity too. Durable."""
         self._write({}, {ident_row(identity, k): call_row(record).encode()})
-        self._remember(ident_row(identity, k), call_row(record))
+        self._remember(ident_row(identity, k), call_row(record), record)
 
     def note(self, record: CallRecord, rows: Mapping[str, bytes] | None = None, *, durable: bool = False) -> bool:
         """Write what is known of this run's open try; ``False``: it was settled meanwhile. Fsynced if ``durable``."""
@@ -149,7 +153,7 @@ class CallRecords(Records):
             except ResumableError:
                 self._numbering.give_back(record.step, placed.n)
                 raise
-            self._remember(ident_row(record.identity, record.k), row)
+            self._remember(ident_row(record.identity, record.k), row, record)
             return placed
 
     def _again(self, record: CallRecord, rows: Mapping[str, bytes] | None, durable: bool) -> CallRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import pandas as pd
@@ -32,14 +32,14 @@ def history(
     calls: Iterable[CallRecord],
     value: Callable[[CallRecord], Any],
     in_doubt: Callable[[CallRecord], bool],
-    code_now: Callable[[str], str] = lambda _: "",
+    drifted: Collection[str] = frozenset(),
 ) -> pd.DataFrame:
     """Tool calls in the order in which they started, one a row, indexed by call id.
 
     ``status`` is done, failed, running, in doubt, or compensated (``undoes`` of another call names it);
     ``started`` and ``ended`` are UTC; ``duration_s`` is in seconds;
     ``value`` is the recorded result (``None`` where there is none);
-    ``drift`` says where the tool's code (its digest: ``code_now``) is not that of the call any more: it still answers.
+    ``drift`` says where the tool's code is not that of the call any more (the ids in ``drifted``): it still answers.
     """
     columns = {
         "call": "str", "tool": "str", "step": "str", "status": "str", "arguments": "object", "value": "object",
@@ -47,7 +47,6 @@ def history(
         "idempotency_key": "str", "resolved": "str", "undoes": "str", "drift": "str", "run": "str",
     }  # fmt: skip
     calls = list(calls)
-    code = {call.tool: code_now(call.tool) for call in calls}
     undone = {call.compensated: call.id for call in calls if call.compensated}
     rows = [
         _row(call)
@@ -55,7 +54,7 @@ def history(
             "status": _status(call, in_doubt),
             "value": value(call),
             "undoes": undone.get(call.id, ""),
-            "drift": "code changed since" if call.source and code[call.tool] not in ("", call.source) else "",
+            "drift": "code changed since" if call.id in drifted else "",
         }
         for call in sorted(calls, key=lambda call: call.started_at)
     ]

@@ -65,8 +65,7 @@ def scrub(text: str, secrets: Collection[str] = ()) -> str:
         text = text.replace(secret, HIDDEN)
     if "://" in text:
         text = _USERINFO.sub(f"{HIDDEN}@", text)
-    if " " in text:
-        text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
+    text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
     return _SPOKEN.sub(lambda match: match["name"] + HIDDEN, text) if ":" in text or "=" in text else text
 
 

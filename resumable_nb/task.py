@@ -21,7 +21,7 @@ from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord,
 from resumable_nb.once import once
 from resumable_nb.runner import Runner
 from resumable_nb.snapshot import Namespace, Snapshots
-from resumable_nb.tooldef import code_now
+from resumable_nb.tooldef import drifted
 from resumable_nb.tools import resolve_call
 from resumable_nb.why import Now, Why
 from resumable_nb.wording import clock_time, plain
@@ -121,7 +121,8 @@ class Task:
         """
         from resumable_nb import history
 
-        return history.history(self._parts.journal.calls(), self._value, self.in_doubt, code_now)
+        calls = self._parts.journal.calls()
+        return history.history(calls, self._value, self.in_doubt, drifted(calls))
 
     def steps(self) -> DataFrame:
         """Steps, one a row, in the order in which they last started.

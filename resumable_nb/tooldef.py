@@ -18,7 +18,7 @@ from typing import Any, Final, TypedDict
 from resumable_nb import undo
 from resumable_nb.canonical import fingerprint, qualified
 from resumable_nb.errors import NoContent, UsageError
-from resumable_nb.model import digest
+from resumable_nb.model import CallRecord, digest
 from resumable_nb.preview import is_secret
 from resumable_nb.retry import Errors, Retry
 from resumable_nb.source import code_form
@@ -214,11 +214,18 @@ _NEWEST: Final[dict[str, weakref.ref[types.FunctionType]]] = {}
 """Of these, the one that was defined last."""
 
 
-def code_now(name: str) -> str:
+def _code_now(name: str) -> str:
     """Digest of the code of the tool that has this name in this process; empty where there is none."""
     found = _NEWEST.get(name)
     function = found() if found is not None else None
     return "" if function is None else _source(function)
+
+
+def drifted(calls: Iterable[CallRecord]) -> frozenset[str]:
+    """Ids of the calls whose tool has other code now: they still answer."""
+    calls = list(calls)
+    code = {name: _code_now(name) for name in {call.tool for call in calls}}
+    return frozenset(call.id for call in calls if call.source and code[call.tool] not in ("", call.source))
 
 
 def _source(function: Callable[..., Any]) -> str:

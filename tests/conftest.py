@@ -11,6 +11,7 @@ import pytest
 from resumable_nb import scope, tools
 from tests.bench import Bench, Effect
 from tests.kernels import Kernels, forking
+from tests.lives import Lives
 
 # A background job of a shell starts with SIGINT ignored, and so would the kernels that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -49,3 +50,10 @@ def bench() -> Iterator[Bench]:
 @pytest.fixture
 def effect() -> Effect:
     return Effect()
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Iterator[Lives]:
+    made = Lives(tmp_path)
+    yield made
+    made.close()

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from argparse import Namespace
+from types import SimpleNamespace
 
 import pytest
 
-from resumable_nb import session
-from tests.test_left import Notebook
-
-
-@pytest.fixture
-def notebook(tmp_path: Path) -> Iterator[Notebook]:
-    made = Notebook(tmp_path)
-    yield made
-    made.session.close()
-    session._open.clear()
-
+from resumable_nb.groups import Survey, joints
+from tests.lives import Lives
 
 EDITED = {
     "two names for one list": ("ys = xs", "ys = list(xs)", "xs.append(2)", "ys"),
@@ -44,7 +35,7 @@ MAKE = (
 @pytest.mark.parametrize("back", [False, True], ids=["parted", "joined"])
 @pytest.mark.parametrize("case", EDITED)
 def test_sharing_that_is_edited_above_a_step_counts(
-    notebook: Notebook, case: str, back: bool, by: str, kernel: str
+    notebook: Lives, case: str, back: bool, by: str, kernel: str
 ) -> None:
     before, after, change, look = EDITED[case]
     if back:
@@ -69,7 +60,7 @@ def test_sharing_that_is_edited_above_a_step_counts(
     assert notebook.run(*cells) == []
 
 
-def test_why_names_what_was_one(notebook: Notebook) -> None:
+def test_why_names_what_was_one(notebook: Lives) -> None:
     for text in ("ys = xs", "ys = list(xs)", "ys = {1: xs}", "ys = [xs]"):
         notebook.run(MAKE, ("", text), ("s", "xs.append(2)"))
     versions = notebook.session.journal.versions("s")
@@ -84,7 +75,7 @@ def test_why_names_what_was_one(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     "later", ["zs = xs", "zs = {'a': xs}", "print(zs)", "zs['t'].append(1)\nzs['t'].pop()"], ids=lambda text: text
 )
-def test_what_later_cells_share_does_not_count(notebook: Notebook, later: str) -> None:
+def test_what_later_cells_share_does_not_count(notebook: Lives, later: str) -> None:
     cells = [MAKE, ("join", "ys = xs"), ("s", "xs.append(2)\ny = 1"), ("t", "zs = {'t': xs}"), ("", later)]
     notebook.run(*cells)
     for _ in range(2):
@@ -98,12 +89,12 @@ def test_what_later_cells_share_does_not_count(notebook: Notebook, later: str) -
     assert notebook.run(*cells) == []
 
 
-def test_what_the_step_does_not_change_does_not_count(notebook: Notebook) -> None:
+def test_what_the_step_does_not_change_does_not_count(notebook: Lives) -> None:
     assert notebook.run(MAKE, ("", "ys = xs"), ("s", "n = len(xs) + len(ys)")) == ["make", "s"]
     assert notebook.run(MAKE, ("", "ys = list(xs)"), ("s", "n = len(xs) + len(ys)")) == []
 
 
-def test_sharing_is_known_without_loading(notebook: Notebook) -> None:
+def test_sharing_is_known_without_loading(notebook: Lives) -> None:
     cells = [MAKE, ("join", "ys = {'a': xs}\nws = vs[1:]"), ("s", "xs.append(2)"), ("t", "vs[1] = 5")]
     notebook.run(*cells)
     notebook.restart()
@@ -111,7 +102,7 @@ def test_sharing_is_known_without_loading(notebook: Notebook) -> None:
     assert {"xs", "ys", "ws", "vs"} <= notebook.session.snapshots.pending()
 
 
-def test_loop_goes_on_with_all_that_shares_with_what_it_keeps(notebook: Notebook) -> None:
+def test_loop_goes_on_with_all_that_shares_with_what_it_keeps(notebook: Lives) -> None:
     loop = "for n in track(range(4), keep='xs'):\n    xs.append(n)\n    if n == 2 and fail: raise KeyboardInterrupt"
     cells = [MAKE, ("", "from resumable_nb import track\nys = {'a': xs}"), ("s", loop)]
     with pytest.raises(KeyboardInterrupt):
@@ -125,17 +116,26 @@ def test_loop_goes_on_with_all_that_shares_with_what_it_keeps(notebook: Notebook
         notebook.run(("", "fail = False"), *cells)
 
 
-def test_how_a_librarys_object_is_made_up_does_not_count(notebook: Notebook) -> None:
+def joined(**values: object) -> dict[str, dict[str, str]]:
+    survey = Survey(values, lambda _: "imported", {})
+    return {name: dict(found) for name, found in joints(survey, frozenset(values), values, lambda _: False).items()}
+
+
+def test_how_a_librarys_object_is_made_up_does_not_count() -> None:
     """A figure fills caches when it is drawn, and comes back without them."""
-    cells = [
-        ("data", "import pandas as pd, matplotlib.pyplot as plt\ndata = pd.DataFrame({'x': range(4)})"),
-        ("plot", "fig, ax = plt.subplots(1, 2)\nax[0].plot(data['x'], data['x'])\nfig.canvas.draw()"),
-        ("title", "ax[0].set_title('again')\nfig.suptitle('later')"),
-        ("redraw", "fig.canvas.draw()\nax[0].set_xlabel('x')"),
-        ("close", "plt.close(fig)\ntitles = [each.get_title() for each in fig.axes]"),
-    ]
-    assert notebook.run(*cells) == ["data", "plot", "title", "redraw", "close"]
-    for _ in range(2):
-        notebook.restart()
-        assert notebook.run(*cells) == []
-        assert notebook.run(*cells) == []
+    xs = [1]
+    assert joined(a=Namespace(xs=xs), b=Namespace(xs=xs)) == {"a": {}, "b": {}}
+    assert joined(a=Namespace(xs=xs, again=[xs]), b=Namespace(cache={"xs": xs})) == {"a": {}, "b": {}}
+    plain = joined(a=Namespace(xs=xs), xs=xs)
+    assert plain == joined(a=Namespace(cache=[xs]), xs=xs)
+    assert plain["a"].keys() == {"xs"}
+    assert plain != joined(a=Namespace(xs=[1]), xs=xs)
+
+
+def test_a_librarys_object_beside_what_it_holds_counts() -> None:
+    xs = [1]
+    apart = joined(it=SimpleNamespace(a=xs, ab=Namespace(xs=[1])))
+    assert joined(it=SimpleNamespace(a=xs, ab=Namespace(xs=xs))) != apart == {"it": {}}
+    one = Namespace(a=xs)
+    one.b = Namespace(back=one)
+    assert joined(it=[one]) == joined(it=[Namespace(a=xs)]), "its own parts lead back to it"

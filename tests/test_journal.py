@@ -223,6 +223,18 @@ def test_more_calls_are_found_than_are_remembered(journal: Journal, monkeypatch:
     assert [journal.call(each, 0) for each in "abcde"] == [MISSING] * 5
 
 
+def test_a_place_that_another_owner_gave_to_another_call_does_not_answer(bench: Bench) -> None:
+    """This kernel slept; another one forgot the task meanwhile, and made other calls."""
+    mine = bench.journal.intend(a_call("mine"), durable=True)
+    assert bench.journal.call("mine", 0) == mine
+    other = Journal(bench.store, Fence(), Bus())
+    other.forget("t")
+    theirs = other.intend(a_call("theirs"), durable=True)
+    assert call_row(theirs) == call_row(mine)
+    assert bench.journal.call("mine", 0) is MISSING
+    assert bench.journal.call("theirs", 0) == theirs
+
+
 def test_every_write_is_fenced(bench: Bench) -> None:
     journal = bench.journal
     record = journal.intend(a_call(), durable=True)

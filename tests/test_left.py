@@ -2,82 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from resumable_nb import block, scope, session, step
-from resumable_nb.execution import StepSpec
-from resumable_nb.magics.blocks import BlockRewriter
-from resumable_nb.model import StepOptions
-from resumable_nb.session import Session
-from resumable_nb.source import analyse
-from resumable_nb.store.memory import MemoryStore
-from tests.notebook import body
-
-Cell = tuple[str, str]
-"""A step's name, or ``""`` for a plain cell, and the text."""
-
-
-PAY = """
-import sys
-def pay(n):
-    sys.modules["tests.test_left"].ran.append(n)
-"""
-ran: list[Any] = []
-
-
-class Notebook:
-    """Kernels, one after another, on one store; each is gone without a farewell when the next one starts."""
-
-    def __init__(self, base: Path) -> None:
-        self.store, self.base = MemoryStore(), base
-        self.restart()
-
-    def restart(self) -> None:
-        if hasattr(self, "session"):
-            self.session.lease.release()
-        self.variables: dict[str, Any] = {"__name__": "__main__", "step": step}
-        exec(PAY, self.variables)
-        self.session = Session("t", self.store, live=self.variables, base=self.base, lazy=True)
-        session._open[:] = [self.session]
-
-    def run(self, *cells: Cell) -> list[Any]:
-        """The steps that ran, and what was paid."""
-        ran.clear()
-        for name, text in cells:
-            scope.reset()
-            if name:
-                spec = StepSpec(name, name, "cell", body(text), text, StepOptions(), self.base)
-                self.session.runner.run(spec, self.session.space, lambda name=name, text=text: self._step(name, text))
-            else:
-                self.session.runner.settle(body(text))
-                self.session.load(body(text))
-                self._execute(text)
-        return list(ran)
-
-    def _step(self, name: str, text: str) -> None:
-        ran.append(name)
-        self._execute(text)
-
-    def _execute(self, text: str) -> None:
-        exec(compile(BlockRewriter(block.register).rewrite(ast.parse(text)), "<cell>", "exec"), self.variables)
-
-    def value(self, name: str) -> Any:
-        self.session.load(analyse(ast.parse(name)))
-        return self.variables[name]
-
-
-@pytest.fixture
-def notebook(tmp_path: Path) -> Iterator[Notebook]:
-    made = Notebook(tmp_path)
-    yield made
-    made.session.close()
-    session._open.clear()
-
+from tests.lives import Lives
 
 ADD = ("b", "x += 1")
 GROW = ("b", "x.append(2)")
@@ -101,7 +28,7 @@ SET = {
 @pytest.mark.parametrize("by", ["", "up"], ids=["plain cell", "step"])
 @pytest.mark.parametrize("case", SET)
 def test_value_that_is_edited_to_what_the_step_had_left_is_another(
-    notebook: Notebook, case: str, by: str, kernel: str
+    notebook: Lives, case: str, by: str, kernel: str
 ) -> None:
     cell, before, after = SET[case]
     assert "b" in notebook.run((by, before), cell)
@@ -116,7 +43,7 @@ def test_value_that_is_edited_to_what_the_step_had_left_is_another(
     [(each, "") for each in SET if each != "an element"]
     + [(each, "up") for each in SET if each not in ("an element", "in exec", "through a name that is looked up")],
 )
-def test_finished_step_is_skipped_however_often_it_is_run(notebook: Notebook, case: str, by: str) -> None:
+def test_finished_step_is_skipped_however_often_it_is_run(notebook: Lives, case: str, by: str) -> None:
     cell, before, _ = SET[case]
     notebook.run((by, before), cell)
     left = notebook.value("x")
@@ -132,7 +59,7 @@ def test_finished_step_is_skipped_however_often_it_is_run(notebook: Notebook, ca
     assert notebook.run(cell) == []
 
 
-def test_two_steps_that_add_to_one_number(notebook: Notebook) -> None:
+def test_two_steps_that_add_to_one_number(notebook: Lives) -> None:
     up, first, second = ("", "x = 1"), ("a", "x += 1"), ("b", "x += 1")
     notebook.run(up, first, second)
     assert notebook.run(up, first, second) == []
@@ -146,27 +73,27 @@ def test_two_steps_that_add_to_one_number(notebook: Notebook) -> None:
     assert notebook.value("x") == 3
 
 
-def test_later_step_that_sets_what_an_earlier_one_left(notebook: Notebook) -> None:
+def test_later_step_that_sets_what_an_earlier_one_left(notebook: Lives) -> None:
     up, first, second = ("", "x = 1"), ("a", "x += 1"), ("b", "x = 2")
     notebook.run(up, first, second)
     assert notebook.run(first) == ["a"]
     assert notebook.value("x") == 3
 
 
-def test_upstream_step_run_again_with_the_same_result_cuts_off(notebook: Notebook) -> None:
+def test_upstream_step_run_again_with_the_same_result_cuts_off(notebook: Lives) -> None:
     notebook.run(("up", "x = 1"), ADD)
     assert notebook.run(("up", "x = 2 - 1"), ADD) == ["up"]
     assert notebook.value("x") == 2
     assert notebook.run(ADD) == []
 
 
-def test_cell_that_may_set_a_variable_and_does_not(notebook: Notebook) -> None:
+def test_cell_that_may_set_a_variable_and_does_not(notebook: Lives) -> None:
     notebook.run(("", "x = 1"), ADD)
     assert notebook.run(("", "try:\n    x\nexcept NameError:\n    y = 1\nif not x:\n    x = 2"), ADD) == []
     assert notebook.value("x") == 2
 
 
-def test_block_in_a_plain_cell_is_run_again(notebook: Notebook) -> None:
+def test_block_in_a_plain_cell_is_run_again(notebook: Lives) -> None:
     cell = ("", "with step('m'):\n    pay(x)\n    x += 1")
     assert notebook.run(("", "x = 1"), cell) == [1]
     assert notebook.run(cell, cell) == []
@@ -175,7 +102,7 @@ def test_block_in_a_plain_cell_is_run_again(notebook: Notebook) -> None:
     assert notebook.value("x") == 3
 
 
-def test_block_in_a_step_that_is_edited(notebook: Notebook) -> None:
+def test_block_in_a_step_that_is_edited(notebook: Lives) -> None:
     inner = "with step('m'):\n    pay(x[0])\n    x.append(2)\n"
     notebook.run(("", "x = [1]"), ("b", inner))
     assert notebook.run(("b", f"{inner}y = 1")) == ["b"], "the block has left x as it is"
@@ -183,14 +110,14 @@ def test_block_in_a_step_that_is_edited(notebook: Notebook) -> None:
     assert notebook.run(("b", f"x = [1, 2]\n{inner}")) == ["b", 1], "the step itself has set it"
 
 
-def test_functions_variable_is_made_anew_by_each_call(notebook: Notebook) -> None:
+def test_functions_variable_is_made_anew_by_each_call(notebook: Lives) -> None:
     text = "def f(c):\n    with step('m'):\n        pay(c)\n        c = 0\n    return c\n"
     assert notebook.run(("", f"{text}y = f(3)")) == [3]
     assert notebook.run(("", f"{text}y = f(3)")) == []
     assert notebook.run(("", f"{text}y = f(0)")) == [0]
 
 
-def test_functions_block_that_changes_a_global(notebook: Notebook) -> None:
+def test_functions_block_that_changes_a_global(notebook: Lives) -> None:
     define = ("", "def f():\n    with step('m'):\n        pay(len(x))\n        x.append(2)\n")
     call = ("", "f()")
     assert notebook.run(("", "x = [1]"), define, call) == [1]
@@ -198,14 +125,14 @@ def test_functions_block_that_changes_a_global(notebook: Notebook) -> None:
     assert notebook.run(("", "x = [1, 2]"), call) == [2]
 
 
-def test_deleted_variable(notebook: Notebook) -> None:
+def test_deleted_variable(notebook: Lives) -> None:
     cell = ("b", "y = x\ndel x")
     notebook.run(("", "x = 1"), cell)
     assert notebook.run(cell) == []
     assert notebook.run(("", "x = 1"), cell) == []
 
 
-def test_class_that_the_step_changes(notebook: Notebook) -> None:
+def test_class_that_the_step_changes(notebook: Lives) -> None:
     make, count = ("", "class Foo:\n    n = 1"), ("b", "Foo.n += 1")
     notebook.run(make, count)
     assert notebook.run(count) == []

@@ -108,3 +108,8 @@ def test_secrets_are_found_by_key_and_by_attribute() -> None:
     cyclic: list[object] = []
     cyclic.append(cyclic)
     assert secrets_in(cyclic) == frozenset()
+
+
+@pytest.mark.parametrize("between", [" ", "\t", "\n"])
+def test_a_scheme_and_its_secret_may_stand_apart_by_any_space(between: str) -> None:
+    assert scrub(f"Bearer{between}{SECRET}") == f"Bearer {HIDDEN}"

@@ -108,8 +108,9 @@ class _Trail:
             self._walk([(each, own, "") for _, each in self._children(thing, verdict_of(type(thing)))], own)
         self.arrays.sort()
         for (low, high, one), (begin, _, other) in itertools.pairwise(self.arrays):
-            if begin < high and self._counts(one, other) and self.path(one) != self.path(other):
-                self.again.append((self.path(one), self.path(other), self.apart(one, other, begin - low)))
+            if begin < high and one != other and not (one in self.within and other in self.within):
+                told = one not in self.within and other not in self.within
+                self.again.append((self.path(one), self.path(other), begin - low if told else 0))
 
     def _walk(self, todo: list[tuple[Any, int, str]], library: int) -> list[Any]:
         """Follow these; returns objects of libraries that were met, whose parts were not followed."""
@@ -122,10 +123,9 @@ class _Trail:
             key = id(thing)
             self.kept.append(thing)
             if key in self.steps:
-                if verdict is not Verdict.TRANSPARENT and key not in self.within:
-                    there = f"{self.path(parent)}{label}"
-                    if not library or not there.startswith(self.path(key)):  # its own parts lead back to it
-                        self.again.append((self.path(key), there, 0))
+                known = verdict is Verdict.TRANSPARENT or key in self.within
+                if not known and not (library and self._leads_to(library, key)):  # a library's parts lead back to it
+                    self.again.append((self.path(key), f"{self.path(parent)}{label}", 0))
                 continue
             self.steps[key] = (parent, label)
             if library:
@@ -140,12 +140,11 @@ class _Trail:
         """Whether the ways through it are the user's."""
         return verdict is not Verdict.PLAIN or type(thing) in _OPEN or self.is_users(type(thing))
 
-    def _counts(self, one: int, other: int) -> bool:
-        return one not in self.within or other not in self.within
-
-    def apart(self, one: int, other: int, distance: int) -> int:
-        """Bytes between two arrays; none where one is a library's."""
-        return distance if one not in self.within and other not in self.within else 0
+    def _leads_to(self, key: int, other: int) -> bool:
+        """Whether the other one is on the way to this one, or is this one."""
+        while key in self.steps and key != other:
+            key = self.steps[key][0]
+        return key == other
 
     def path(self, key: int) -> str:
         key = self.within.get(key, key)
@@ -207,7 +206,7 @@ def _common(one: _Trail, other: _Trail) -> Iterator[tuple[str, str, int]]:
     for (low, high, here, first), (begin, _, there, second) in itertools.pairwise(spans):
         if begin >= high or first == second:
             continue
-        mine, others, distance = (here, there, begin - low) if first else (there, here, low - begin)
-        if not (mine in one.within and others in other.within):
-            apart = distance if mine not in one.within and others not in other.within else 0
-            yield one.path(mine), other.path(others), apart
+        mine, others, apart = (here, there, begin - low) if first else (there, here, low - begin)
+        inside = (mine in one.within) + (others in other.within)
+        if inside < 2:
+            yield one.path(mine), other.path(others), 0 if inside else apart

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from resumable_nb.magics.names import OwnNames, parameters
 from resumable_nb.magics.rewrite import expression, placed
 from resumable_nb.model import digest
-from resumable_nb.source import normal_form
+from resumable_nb.source import is_step, normal_form
 
 BlockKind = Literal["cell", "class", "function", "generator"]
 """Where a block stands. ``generator``: it yields, so that it has to run each time, whatever is recorded."""
@@ -25,14 +25,6 @@ variables, which the generated code brings back (empty in a cell or class, where
 
 _SESSION: Final = "__import__('resumable_nb.session', fromlist=['enter_block'])"
 _Exit = Literal["return", "break", "continue"]
-
-
-def is_step(node: ast.expr) -> bool:
-    """A call of something named ``step`` or ``….step``. What it really is shows when it is entered."""
-    match node:
-        case ast.Call(func=ast.Name(id="step") | ast.Attribute(attr="step")):
-            return True
-    return False
 
 
 class BlockRewriter(ast.NodeTransformer):

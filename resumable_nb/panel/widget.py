@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Collection
 from typing import Any, Final
 
 import ipywidgets
@@ -22,7 +21,7 @@ from resumable_nb.panel.style import style
 from resumable_nb.panel.swap import Bundle, Places
 from resumable_nb.panel.timeline import picture
 from resumable_nb.session import Session, Task
-from resumable_nb.tooldef import code_now
+from resumable_nb.tooldef import drifted
 
 VIEWS: Final = ("Steps", "History", "Timeline")
 STATUS_S: Final = 1.0
@@ -236,7 +235,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
                     calls,
                     self._shown(opened),
                     doubts=frozenset(call.id for call in doubts),
-                    drifted=_drifted(view.newest(calls)),
+                    drifted=drifted(view.newest(calls)),
                     by=self._maker(opened),
                 )
             )
@@ -253,7 +252,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _page(self, query: state.Query, doubts: list[CallRecord], now: float) -> state.Page:
         page = state.select(self._book.calls, query, {call.id for call in doubts}, now)
-        return dataclasses.replace(page, drifted=_drifted(page.calls))
+        return dataclasses.replace(page, drifted=drifted(page.calls))
 
     def _recent(self) -> list[CallRecord]:
         return self._book.calls[-20_000:]
@@ -279,12 +278,6 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         page = self._page(state.Query(), doubts, now)
         head = self._seen(hold, now, len(doubts))
         return view.static(head, rows, doubts, page, self._picture(now), now), view.told(head, rows, doubts)
-
-
-def _drifted(calls: Collection[CallRecord]) -> frozenset[str]:
-    """Those whose tool has other code now."""
-    code = {name: code_now(name) for name in {call.tool for call in calls}}
-    return frozenset(call.id for call in calls if call.source and code[call.tool] not in ("", call.source))
 
 
 def _publisher() -> Any:

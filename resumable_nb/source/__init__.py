@@ -4,18 +4,10 @@ from resumable_nb.source.body import Body, analyse, normal_form
 from resumable_nb.source.codeform import code_form
 from resumable_nb.source.codenames import Names, code_names, names_of
 from resumable_nb.source.scope import Import
-from resumable_nb.source.setting import ANY_NAME
+from resumable_nb.source.setting import ANY_NAME, is_step
 from resumable_nb.source.touched import Touched
 
 __all__ = [
-    "ANY_NAME",
-    "Body",
-    "Import",
-    "Names",
-    "Touched",
-    "analyse",
-    "code_form",
-    "code_names",
-    "names_of",
+    "ANY_NAME", "Body", "Import", "Names", "Touched", "analyse", "code_form", "code_names", "is_step", "names_of",
     "normal_form",
-]
+]  # fmt: skip

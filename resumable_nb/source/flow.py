@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from resumable_nb.source.expressions import Expressions
-from resumable_nb.source.scope import DYNAMIC, Found, Import, Kind, State, own_names
+from resumable_nb.source.scope import DYNAMIC, Found, Import, State, own_names
 
 _NEVER_SUPPRESS: Final = frozenset(
     {
@@ -30,19 +31,10 @@ _PASSIVE_DECORATORS: Final = frozenset(
 class Flow(Expressions, ast.NodeVisitor):  # named once more for the linter: visit_If and the like are names of ast
     """One scope, statement by statement."""
 
-    def __init__(
-        self,
-        found: Found,
-        transform: Callable[[str], str] | None,
-        kind: Kind = "module",
-        *,
-        runs: bool = True,
-        local: frozenset[str] = frozenset(),
-        shared: frozenset[str] = frozenset(),
-        bound: Iterable[str] = (),
-    ) -> None:
-        super().__init__(found, transform, kind, runs=runs, local=local, shared=shared, bound=bound)
-        self.breaks: list[list[State]] = []
+    @functools.cached_property
+    def breaks(self) -> list[list[State]]:
+        """What was bound where each of the loops around was left."""
+        return []
 
     @classmethod
     def over(cls, statements: Sequence[ast.stmt], transform: Callable[[str], str] | None) -> Found:

@@ -27,7 +27,7 @@ def sets(statements: Sequence[ast.stmt], transform: Callable[[str], str] | None 
                 found |= {*_stored(each.target, transform), *sets(each.body, transform)}
             case ast.With() | ast.AsyncWith():
                 found.update(*(_stored(item, transform) for item in each.items))
-                if not any(_is_step(item.context_expr) for item in each.items):
+                if not any(is_step(item.context_expr) for item in each.items):
                     found |= sets(each.body, transform)
             case ast.Try() | ast.TryStar():
                 found |= sets([*each.body, *each.orelse, *each.finalbody], transform)
@@ -67,9 +67,9 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ANY_NAME
 
 
-def _is_step(node: ast.expr) -> bool:
+def is_step(node: ast.expr) -> bool:
+    """A call of something named ``step`` or ``….step``. What it really is shows when it is entered."""
     match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name == "step"
-        case _:
-            return False
+        case ast.Call(func=ast.Name(id="step") | ast.Attribute(attr="step")):
+            return True
+    return False
