@@ -32,7 +32,7 @@ class World:
         self.fate = ""
         self.bench.bus.listen(self._die)
         options = {"reconcile": {"reconcile": self._look}, "retries": {"retries": 2, "retry_on": Refused}}
-        self.pay = tool(self._pay, name="pay", ignore="self", **options.get(kind, {}))  # type: ignore[call-overload]
+        self.pay = tool(self._pay, name="pay", ignore="self", **options.get(kind, {}))  # type: ignore[call-overload]  # options as the test has them
         tools.use(self.bench.desk)
 
     def _die(self, event: Event) -> None:

@@ -312,7 +312,7 @@ def test_tangled_structures_take_no_time(make: Any) -> None:
 def clique(size: int) -> list[Linked]:
     nodes = [Linked(i) for i in range(size)]
     for node in nodes:
-        node.next = nodes  # type: ignore[assignment]
+        node.next = nodes  # type: ignore[assignment]  # an open object
     return nodes
 
 
@@ -322,7 +322,7 @@ def test_a_cycle_through_a_set_has_no_order_of_chance() -> None:
         children = [Linked(i) for i in (1, 2, 3)]
         for child in children:
             child.prev = parent
-        parent.next = set(random.sample(children, 3))  # type: ignore[assignment]
+        parent.next = set(random.sample(children, 3))  # type: ignore[assignment]  # an open object
         return parent
 
     assert len({fingerprint(family()) for _ in range(10)}) == 1
@@ -331,7 +331,7 @@ def test_a_cycle_through_a_set_has_no_order_of_chance() -> None:
 def test_a_tangle_of_sets_is_refused_in_time() -> None:
     nodes = [Linked(i) for i in range(300)]
     for node in nodes:
-        node.prev = set(nodes)  # type: ignore[assignment]
+        node.prev = set(nodes)  # type: ignore[assignment]  # an open object
     with pytest.raises(NoContent, match="tangled"):
         fingerprint(nodes)
 

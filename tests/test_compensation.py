@@ -152,7 +152,7 @@ def test_a_step_runs_again_as_a_new_version_and_what_it_used_is_answered(kernel:
     kernel.task.compensate("buy")
     assert kernel.step("buy", lambda: [read(1), charge("a")]) == [1, 4]
     record = kernel.session.journal.step("buy")
-    assert (record.version, record.why) == (2, "its calls were undone")  # type: ignore[union-attr]
+    assert (record.version, record.why) == (2, "its calls were undone")  # type: ignore[union-attr]  # the step is recorded
 
 
 def test_the_order_is_that_of_the_ends(kernel: Kernel) -> None:
@@ -250,7 +250,7 @@ def test_without_the_option_a_failed_step_keeps_its_calls(kernel: Kernel) -> Non
         charge("a")
         raise ValueError
 
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):  # noqa: PT011  # raised without a text
         kernel.step("buy", fails)
     assert kernel.step("buy", lambda: charge("a")) == 1
 
@@ -340,7 +340,7 @@ def test_what_a_failed_undo_was_to_do_can_be_done_by_hand(kernel: Kernel) -> Non
 
     charge = shop(kernel, compensate=refund)
     kernel.step("buy", lambda: charge("a"))
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):  # noqa: PT011  # raised without a text
         kernel.task.compensate()
     (undo,) = [call for call in kernel.session.journal.calls() if call.undoes]
     kernel.task.resolve(undo.id, True)

@@ -44,7 +44,7 @@ CHANGING: dict[str, tuple[Callable[[Any], object], Callable[[], Any], str]] = {
     "inside a dict": (lambda box: box["in"].append(1), lambda: {"in": []}, "'box'"),
     "an array": (lambda array: array.fill(3), lambda: np.zeros(3), "'array'"),
     "a frame": (widen, lambda: pd.DataFrame({"a": [1], "b": [2]}), "'frame'"),
-    "its object": (lambda self: Account.pay.tool.function(self, 3), Account, "'self'"),  # type: ignore[attr-defined]
+    "its object": (lambda self: Account.pay.tool.function(self, 3), Account, "'self'"),  # type: ignore[attr-defined]  # functions take attributes
 }
 
 
@@ -88,7 +88,7 @@ def test_a_warning_that_is_an_error_loses_no_result(bench: Bench) -> None:
         warnings.simplefilter("error")
         with pytest.raises(MutationWarning):
             send_([])
-    assert send_.tool.name == "send"  # type: ignore[attr-defined]
+    assert send_.tool.name == "send"  # type: ignore[attr-defined]  # functions take attributes
     assert bench.only().status == "done"
 
 

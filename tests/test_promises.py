@@ -86,7 +86,7 @@ def fetch(n: int) -> int:
 
 CALLS: dict[str, Callable[[int], Any]] = {
     "pay": pay,
-    "send": lambda n: asyncio.run(send(n)),  # type: ignore[arg-type]
+    "send": lambda n: asyncio.run(send(n)),  # type: ignore[arg-type]  # one program's calls, of several types
     "charge": charge,
     "book": book,
     "fetch": fetch,
@@ -187,7 +187,7 @@ class OnDisk(Bench):
 
     def restart(self) -> None:
         self.store.close()
-        self.store = DiskStore(self.folder, key=b"k" * 32, bus=self.bus)  # type: ignore[assignment]
+        self.store = DiskStore(self.folder, key=b"k" * 32, bus=self.bus)  # type: ignore[assignment]  # another kind of store
         super().restart()
 
     def remove(self) -> None:
@@ -209,8 +209,8 @@ COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 def test_promises_hold() -> None:
-    run_state_machine_as_test(Promises, settings=settings(max_examples=50, stateful_step_count=25, **COMMON))  # type: ignore[arg-type]
+    run_state_machine_as_test(Promises, settings=settings(max_examples=50, stateful_step_count=25, **COMMON))  # type: ignore[arg-type]  # options of several types
 
 
 def test_promises_hold_on_disk() -> None:
-    run_state_machine_as_test(PromisesOnDisk, settings=settings(max_examples=4, stateful_step_count=15, **COMMON))  # type: ignore[arg-type]
+    run_state_machine_as_test(PromisesOnDisk, settings=settings(max_examples=4, stateful_step_count=15, **COMMON))  # type: ignore[arg-type]  # options of several types

@@ -58,7 +58,7 @@ def test_nothing_below_is_legal(text: str) -> None:
 def test_arguments_reach_the_call_unchanged(args: str) -> None:
     """As a line magic, a question mark would ask for help and a backslash would swallow the next line."""
     tree = ast.parse("".join(mark([f"%%resumable {args}\n", "x = 1\n"])))
-    call = tree.body[0].value  # type: ignore[attr-defined]
+    call = tree.body[0].value  # type: ignore[attr-defined]  # a known tree
     assert call.args[1].value == args
     assert len(tree.body) == 2
 

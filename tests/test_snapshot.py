@@ -336,10 +336,10 @@ def test_a_failing_pack_is_removed() -> None:
     def broken() -> Any:
         pack = new_pack()
         pack.seal = lambda: (_ for _ in ()).throw(OSError("disk full"))  # type: ignore[method-assign]  # a full disk
-        pack.abort = lambda: removed.append(pack.name)  # type: ignore[method-assign]
+        pack.abort = lambda: removed.append(pack.name)  # type: ignore[method-assign]  # a fault that is put in
         return pack
 
-    notebook.store.new_pack = broken  # type: ignore[method-assign]
+    notebook.store.new_pack = broken  # type: ignore[method-assign]  # a fault that is put in
     with pytest.raises(OSError, match="disk full"):
         notebook.step("import numpy as np\nc = np.ones(50_000)")
     assert len(removed) == 1

@@ -34,7 +34,7 @@ class Client:
 
 
 class Asynchronous(Client):
-    async def __call__(self, to: str) -> str:  # type: ignore[override]
+    async def __call__(self, to: str) -> str:  # type: ignore[override]  # async is the point
         return f"{self.host} {to}"
 
 
@@ -135,7 +135,7 @@ def test_the_code_of_a_class_counts_as_little_as_that_of_its_tools(bench: Bench)
     text = "class Shop:\n    @classmethod\n    @tool\n    def buy(cls, item): return (cls.__name__, item)\n"
     for more in ("", "    def mended(self): pass\n"):
         module = types.ModuleType("__main__")
-        module.tool = tool  # type: ignore[attr-defined]
+        module.tool = tool  # type: ignore[attr-defined]  # modules take attributes
         exec(text + more, vars(module))
         assert module.Shop.buy("x") == ("Shop", "x")
         bench.restart()

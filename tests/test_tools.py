@@ -176,7 +176,7 @@ def test_arguments_that_do_not_fit_are_a_type_error_and_leave_no_trace(bench: Be
     def send(to: str, *, idempotency_key: str) -> None: ...
 
     with pytest.raises(TypeError, match="to"):
-        send()  # type: ignore[call-arg]
+        send()  # type: ignore[call-arg]  # that is the point
     assert bench.journal.calls() == []
 
 
@@ -394,7 +394,7 @@ def test_a_terminal_error_of_a_class_that_is_made_anew_is_memoised(
             buy()
         assert str(caught.value) == "x"
         if saved:
-            assert (type(caught.value), caught.value.what) == (sold, "x")  # type: ignore[attr-defined]
+            assert (type(caught.value), caught.value.what) == (sold, "x")  # type: ignore[attr-defined]  # set at run time
         bench.restart()
     assert len(effect) == 1
 
@@ -477,7 +477,7 @@ def test_an_error_that_cannot_be_pickled_replays_by_type_and_message(bench: Benc
     def find() -> None:
         effect("x")
         error = Boom("no")
-        error.lock = threading.Lock()  # type: ignore[attr-defined]
+        error.lock = threading.Lock()  # type: ignore[attr-defined]  # set at run time
         raise error
 
     for _ in range(2):
@@ -565,9 +565,9 @@ def test_a_repeatable_tool_is_called_again_with_the_same_key(
         return len(effect)
 
     with pytest.raises(error):
-        pay("o1")  # type: ignore[call-arg]
+        pay("o1")  # type: ignore[call-arg]  # the key is filled in
     bench.restart()
-    assert pay("o1") == 2  # type: ignore[call-arg]
+    assert pay("o1") == 2  # type: ignore[call-arg]  # the key is filled in
     assert len(set(effect.calls)) == 1
     assert bench.only().idempotency_key == effect.calls[0]
 
@@ -650,16 +650,16 @@ def test_reconcile_decides(bench: Bench, effect: Effect, answer: object, outcome
         return "called"
 
     with pytest.raises(KeyboardInterrupt):
-        pay("o1")  # type: ignore[call-arg]
+        pay("o1")  # type: ignore[call-arg]  # the key is filled in
     bench.restart()
     if outcome is InDoubt:
         with pytest.raises(InDoubt, match="answered 5" if answer else "may have happened"):
-            pay("o1")  # type: ignore[call-arg]
+            pay("o1")  # type: ignore[call-arg]  # the key is filled in
         assert bench.only().status == "intent"
     else:
-        assert pay("o1") == outcome  # type: ignore[call-arg]
+        assert pay("o1") == outcome  # type: ignore[call-arg]  # the key is filled in
         bench.restart()
-        assert pay("o1") == outcome  # type: ignore[call-arg]
+        assert pay("o1") == outcome  # type: ignore[call-arg]  # the key is filled in
         assert bench.only().resolved == ("reconcile" if isinstance(answer, Happened) else "")
     assert asked == [("o1", 2, effect.calls[0])]
     assert len(effect) == (2 if outcome == "called" else 1)
@@ -958,7 +958,7 @@ def test_a_failed_call_inside_a_tool_is_made_again_with_it(bench: Bench, effect:
 
 def test_unknown_options_name_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'repeatable'"):
-        tool(repeatble=True)  # type: ignore[call-overload]
+        tool(repeatble=True)  # type: ignore[call-overload]  # no such option
     with pytest.raises(UsageError, match="did you mean 'order'"):
         tool(lambda order: None, name="x", ignore=["oder"])
     with pytest.raises(UsageError, match="retry_on="):
@@ -998,8 +998,8 @@ def test_a_tool_looks_like_its_function() -> None:
     assert not inspect.iscoroutinefunction(module_level)
     assert (module_level.__name__, module_level.__doc__) == ("module_level", "Doc.")
     assert list(inspect.signature(module_level).parameters) == ["a"]
-    assert module_level.tool.name == "module_level"  # type: ignore[attr-defined]
-    assert later.tool.name == "later"  # type: ignore[attr-defined]
+    assert module_level.tool.name == "module_level"  # type: ignore[attr-defined]  # set at run time
+    assert later.tool.name == "later"  # type: ignore[attr-defined]  # set at run time
 
 
 def test_a_tool_is_pickled_as_its_function_is(bench: Bench) -> None:
@@ -1012,7 +1012,7 @@ def test_a_tool_is_pickled_as_its_function_is(bench: Bench) -> None:
     assert local(1) == 2
     scope.reset()
     again = cloudpickle.loads(cloudpickle.dumps(local))
-    assert again.tool.retry == local.tool.retry  # type: ignore[attr-defined]
+    assert again.tool.retry == local.tool.retry  # type: ignore[attr-defined]  # set at run time
     assert again(1) == 2
 
 

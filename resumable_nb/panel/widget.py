@@ -102,7 +102,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._time = parts.text("rnb-wrap", "rnb-hidden")
         self._time.tabbable = True  # not what is in it: that is drawn anew, and would lose the focus
         self._note = parts.text()
-        self._openers = [parts.button(name, lambda name=name: self._show(name)) for name in VIEWS]  # type: ignore[misc]
+        self._openers = [parts.button(name, lambda name=name: self._show(name)) for name in VIEWS]  # type: ignore[misc]  # a lambda's default has no type
         parts.mark(self._openers[0], "rnb-on", True)
 
     def _children(self) -> list[Any]:

@@ -27,7 +27,7 @@ expect.set_options(timeout=WAIT_MS)
 def write(path: Path, cells: list[str], kernel: str) -> None:
     book = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]  # nbformat has no types
     book.metadata["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
-    book.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]  # type: ignore[no-untyped-call]
+    book.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]  # type: ignore[no-untyped-call]  # nbformat has no types
     nbformat.write(book, path)  # type: ignore[no-untyped-call]  # nbformat has no types
 
 
