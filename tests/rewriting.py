@@ -132,6 +132,6 @@ def rewriting_shell(session: Session) -> Iterator[Any]:
     with shell() as ip:
         ip.input_transformers_cleanup.append(mark)
         ip.ast_transformers.append(Transformer())
-        ip.register_magic_function(lambda line: session.ran.append(f"enter {line}"), "line", "_resumable_enter")
+        ip.register_magic_function(lambda line, _: session.ran.append(f"enter {line}"), "cell", "resumable")
         ip.user_ns.update(step=session.step, ran=session.ran.append)
         yield ip

@@ -488,4 +488,10 @@ def test_a_traceback_shows_the_head_as_it_was_written(kernels: Kernels) -> None:
     for head in ("%%resumable fetch --quiet", "%%resumable 'two words'"):
         shown = kernel.attempt(f"{head}\n1 / 0")
         assert f"1 # {head}\n" in shown.text
-        assert "run_line_magic" not in shown.text
+        assert "run_cell_magic" not in shown.text
+
+
+def test_only_the_magics_that_people_write_are_listed(kernels: Kernels) -> None:
+    kernel = kernels("%%resumable a\nx = 1")
+    listed = "[name for kind in get_ipython().magics_manager.magics.values() for name in kind if 'resumable' in name]"
+    assert kernel(listed).value == "['resumable', 'resumable']"

@@ -33,7 +33,7 @@ def ip(session: Session) -> Iterator[Any]:
 def test_first_line_becomes_a_call_and_no_line_moves() -> None:
     lines = ["\n", "%%resumable fetch --files a.toml\n", "x = 1\n", "y = '''\n", "  %%resumable\n", "'''\n"]
     marked = mark(lines)
-    assert marked[1] == "get_ipython().run_line_magic('_resumable_enter', 'fetch --files a.toml')\n"
+    assert marked[1] == "get_ipython().run_cell_magic('resumable', 'fetch --files a.toml', None)\n"
     assert [marked[0], *marked[2:]] == [lines[0], *lines[2:]]
     assert mark(marked) == marked
 
@@ -112,7 +112,7 @@ def test_future_imports_and_docstring_stay_in_front() -> None:
     new = CellRewriter("True").rewrite(tree)
     kinds = [type(stmt).__name__ for stmt in new.body]
     assert kinds == ["Expr", "ImportFrom", "Expr", "If"]
-    space: dict[str, Any] = {"get_ipython": lambda: types.SimpleNamespace(run_line_magic=print)}
+    space: dict[str, Any] = {"get_ipython": lambda: types.SimpleNamespace(run_cell_magic=print)}
     exec(compile(new, "<cell>", "exec"), space)
     assert space["__annotations__"] == {"x": "y"}
     assert space["__doc__"] == "doc"

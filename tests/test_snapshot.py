@@ -510,3 +510,15 @@ def test_a_result_that_cannot_be_saved_and_holds_a_changed_variable_is_left_out(
     notebook.plain("import threading; gate = threading.Lock(); gate.acquire(); inner = [1]")
     capture = notebook.step("inner.append(2)", result="[inner, gate]")
     assert (capture.saved, [*capture.unsaved]) == (("inner",), ["gate"])
+
+
+def test_of_closures_only_those_over_a_changed_function_are_saved_with_it() -> None:
+    """A library's functions are closures by the hundred, and most of them lead nowhere."""
+    notebook = Notebook()
+    notebook.plain(
+        "import functools\n"
+        "def base(): return 1\n"
+        "def wrap(f):\n  def inner(): return f()\n  return inner\n"
+        "over, cached, far = wrap(base), functools.lru_cache(wrap(wrap(base))), wrap(len)\n"
+    )
+    assert notebook.step("base.calls = 1").saved == ("base", "cached", "over")

@@ -2,7 +2,7 @@
 
 from resumable_nb.codec.carry import Reply, Unsent, opened, packed, run, run_attached, run_permitted
 from resumable_nb.codec.coder import Codec
-from resumable_nb.codec.definitions import importable, is_filled, own_dict
+from resumable_nb.codec.definitions import importable, is_filled, own_dict, parts_of
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
 from resumable_nb.codec.handles import stands_for_one
 from resumable_nb.codec.probe import changes_unseen, used_up
@@ -23,6 +23,7 @@ __all__ = [
     "opened",
     "own_dict",
     "packed",
+    "parts_of",
     "run",
     "run_attached",
     "run_permitted",

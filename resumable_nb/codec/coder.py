@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from resumable_nb.codec import reopen
-from resumable_nb.codec.definitions import Definitions
+from resumable_nb.codec.definitions import Definitions, importable
 from resumable_nb.codec.encoder import NOTHING_SHARED, DeepEncoder, Encoded, Encoder, Shared
 from resumable_nb.codec.library import Fetch, Shelf, Trial
 from resumable_nb.codec.probe import Probe, offender
@@ -189,7 +189,9 @@ def _with_deep_stack(work: Callable[[A], T], argument: A) -> T:
 
 def _may_fail_to_load(kind: type) -> bool:
     """Objects that come back through code of their own may write well and read badly."""
-    if issubclass(kind, type) or str(kind.__module__).partition(".")[0] in _TRUSTED:
+    if issubclass(kind, type):
+        return not importable(kind)  # a metaclass of the notebook's, or made by a function: its classes may refuse
+    if str(kind.__module__).partition(".")[0] in _TRUSTED:
         return issubclass(kind, BaseException)
     plain = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
     return not (plain and kind.__new__ is object.__new__ and not hasattr(kind, "__setstate__"))

@@ -212,6 +212,19 @@ def is_filled(cell: types.CellType) -> bool:
     return True
 
 
+def parts_of(thing: object) -> list[Any]:
+    """What the name of a function stands for besides its code: closure, defaults, attributes, what a cache is round."""
+    match thing:
+        case types.FunctionType():
+            contents = [cell.cell_contents for cell in thing.__closure__ or () if is_filled(cell)]
+            return [*contents, thing.__defaults__, *(thing.__kwdefaults__ or {}).values(), *thing.__dict__.values()]
+        case tuple() | frozenset():
+            return [*thing]
+        case CachedFunction():
+            return [thing.__wrapped__]
+    return []
+
+
 def own_dict(thing: object) -> dict[str, Any]:
     """An object's attributes, without a word to its ``__getattr__``, which may do or raise anything."""
     try:

@@ -13,7 +13,6 @@ from resumable_nb.errors import UsageError
 from resumable_nb.magics.hooks import Hooks
 from resumable_nb.magics.line import resumable
 from resumable_nb.magics.options import CELL_USAGE
-from resumable_nb.magics.rewrite import ENTER
 from resumable_nb.magics.views import make_panel
 from resumable_nb.model import MISSING
 from resumable_nb.task import show_with
@@ -35,7 +34,6 @@ def load_ipython_extension(shell: Any) -> None:
     session.open_session(live=shell.user_ns, lazy=True, hidden=hidden_names(shell))
     hooks.install()
     _hooks.append(hooks)
-    shell.register_magic_function(hooks.enter, "line", ENTER)
     shell.register_magic_function(resumable, "line", "resumable")
     shell.register_magic_function(_cell_magic, "cell", "resumable")
     atexit.register(session.close)
@@ -46,7 +44,7 @@ def unload_ipython_extension(shell: Any) -> None:
     while _hooks:
         _hooks.pop().uninstall()
     session.close()
-    for kind, name in (("line", ENTER), ("line", "resumable"), ("cell", "resumable")):
+    for kind, name in (("line", "resumable"), ("cell", "resumable")):
         shell.magics_manager.magics[kind].pop(name, None)
     atexit.unregister(session.close)
 
@@ -71,7 +69,7 @@ def hidden_names(shell: Any) -> Callable[[str], bool]:
     return hidden
 
 
-def _cell_magic(_line: str, _cell: str) -> None:
+def _cell_magic(line: str, cell: str | None) -> None:
     """Make the cell a step that survives: finished, it is restored and not run again.
 
     %%resumable NAME [options], as the first line of the cell, above other magics.
@@ -85,5 +83,8 @@ def _cell_magic(_line: str, _cell: str) -> None:
     --no-output    do not record what the cell shows
     --quiet        no message
     """
-    # The first line was rewritten before IPython looked for magics: this is reached only from inside another magic.
+    if cell is None:  # the first line was rewritten before IPython looked for magics
+        _hooks[-1].enter(line)
+        return
+    # With its text, it is called from inside another magic.
     raise UsageError(f"%%resumable has to be the first line of the cell, above other magics: {CELL_USAGE}")

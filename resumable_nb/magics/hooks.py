@@ -147,7 +147,7 @@ class Hooks:
         return blocks.BlockRewriter(block.register).rewrite(tree)
 
     def enter(self, line: str) -> None:
-        """Begin the step of the running cell: the line magic that its first line was turned into."""
+        """Begin the step of the running cell: its first line was turned into this call."""
         cell = self.cell
         if cell is None or cell.body is None:
             raise UsageError("%%resumable has to be the first line of a cell")

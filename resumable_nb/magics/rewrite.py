@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-ENTER: Final = "_resumable_enter"
-"""The line magic that the first line of a marked cell turns into."""
+ENTER: Final = "get_ipython().run_cell_magic('resumable', "
+"""What the first line of a marked cell turns into: a call of the cell magic, with no cell."""
 
 _HEAD = re.compile(r"%%resumable(?:[ \t]+(?P<args>.*?))?\s*")
 _RUNS_PYTHON = ("time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "scalene", "debug")
@@ -27,16 +27,16 @@ def head(line: str) -> str | None:
 
 
 def mark(lines: list[str]) -> list[str]:
-    """Turn a leading ``%%resumable ARGS`` line into a call of the line magic ``ENTER``: one line for one line.
+    """Turn a leading ``%%resumable ARGS`` line into a call of the magic without a cell: one line for one line.
 
     A cell magic directly below becomes one call that gets the rest of the cell, as IPython itself would write it.
-    The call is written as Python, because a line magic that ends in ``?`` or a backslash means something else.
+    The call is written as Python, because a magic that ends in ``?`` or a backslash means something else.
     """
     first = _first(lines, 0)
     args = head(lines[first]) if first < len(lines) else None
     if args is None:
         return lines
-    enter = f"get_ipython().run_line_magic({ENTER!r}, {args!r})\n"
+    enter = f"{ENTER}{args!r}, None)\n"
     below = _first(lines, first + 1)
     if below < len(lines) and lines[below].startswith("%%") and not re.match(r"%%\w+\?", lines[below]):
         name, _, line = lines[below][2:].rstrip().partition(" ")
@@ -55,7 +55,7 @@ def filtered(prefilter: Callable[[str], str]) -> Callable[[list[str]], list[str]
 
     def transform(lines: list[str]) -> list[str]:
         body = [line for line in lines[1:] if line.strip()]
-        if len(body) != 1 or not lines[0].startswith(f"get_ipython().run_line_magic({ENTER!r},"):
+        if len(body) != 1 or not lines[0].startswith(ENTER):
             return lines
         return [f"{prefilter(line)}\n" if line is body[0] and _may_be_magic(line) else line for line in lines]
 
@@ -109,8 +109,16 @@ def enter_call(tree: ast.AST) -> ast.stmt | None:
     """The statement that ``mark`` put first, if ``tree`` is a marked cell."""
     match tree:
         case ast.Module(
-            body=[ast.Expr(value=ast.Call(func=ast.Attribute(attr="run_line_magic"), args=[first, *_])) as stmt, *_]
-        ) if isinstance(first, ast.Constant) and first.value == ENTER:
+            body=[
+                ast.Expr(
+                    value=ast.Call(
+                        func=ast.Attribute(attr="run_cell_magic"),
+                        args=[ast.Constant(value="resumable"), _, ast.Constant(value=None)],
+                    )
+                ) as stmt,
+                *_,
+            ]
+        ):
             return stmt
     return None
 
@@ -150,7 +158,7 @@ class CellRewriter:
     A cell ``ENTER; BODY; LAST`` becomes (``last_expr``, the usual interactivity)::
 
         DOCSTRING, from __future__ …     # always run: they are compiled first, and later cells depend on them
-        get_ipython().run_line_magic('_resumable_enter', ARGS)
+        get_ipython().run_cell_magic('resumable', ARGS, None)
         if GUARD: BODY
         LAST if GUARD else None          # None shows nothing and leaves _ and Out alone
 

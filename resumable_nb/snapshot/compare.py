@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from resumable_nb.codec import changes_unseen
+from resumable_nb.codec import changes_unseen, parts_of
 from resumable_nb.groups import Survey
 from resumable_nb.model import RESULT
 from resumable_nb.snapshot.space import Before
@@ -92,8 +92,15 @@ def _builds_on(thing: Any, altered: list[Any]) -> bool:
     if isinstance(thing, type):
         family = (*thing.__mro__, type(thing))
         return any(each is kind for each in altered for kind in family)
-    # What else a function says of others is in its closure, or under its cache.
-    return any(each is thing for each in altered) or getattr(thing, "__closure__", thing) is not None
+    todo, seen = [thing], {id(thing)}
+    while todo:  # what else a function says of others is in its closure, its defaults, attributes, or under its cache
+        here = todo.pop()
+        if any(each is here for each in altered):
+            return True
+        inner = [each for each in parts_of(here) if id(each) not in seen]
+        seen.update(map(id, inner))
+        todo += inner
+    return False
 
 
 def difference(

@@ -20,6 +20,9 @@ WRITTEN = re.compile(r"^Overwriting (?=\S+$)", re.MULTILINE)
 OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 """Start of a line that a progress line writes over. nbclient drops it or not, as the messages come."""
 
+LISTED = re.compile(r"%%?resumable  |'resumable': '\w+', ")
+"""Our magics, where ``%lsmagic`` lists all."""
+
 Piece = tuple[str, str]
 """Where in the output (``stdout``, ``display_data image/png``), and a line of it."""
 
@@ -84,7 +87,7 @@ def _pieces(outputs: list[Any]) -> Iterator[Piece]:
 
 def _lines(texts: dict[str, str]) -> Iterator[Piece]:
     for where, text in sorted(texts.items()):
-        text = OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
+        text = LISTED.sub("", OVERWRITTEN.sub("", text.replace("\r\n", "\n")))
         text = WRITTEN.sub("Writing ", TIMES.sub(r"\1…", text))
         for line in PROGRESS.sub(r"\1", ADDRESS.sub("0x…", text)).split("\n"):
             yield where, line

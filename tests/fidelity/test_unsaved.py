@@ -335,3 +335,19 @@ def test_pickle_that_a_new_version_of_a_library_does_not_load(seeds: Seeds) -> N
     assert ledger(seeds) == "1\n2\n"
     kernel("frame.rows.append(6)")
     assert restored(kernel(cells[1])), "nothing else is lost"
+
+
+def test_a_class_that_its_metaclass_does_not_let_be_made_again_is_replayed(seeds: Seeds) -> None:
+    """Found when it is saved: a class is made first, and gets its attributes afterwards."""
+    text = (
+        "def lazy(text):\n"
+        "    class Meta(type):\n"
+        "        @property\n"
+        "        def note(self): return text\n"
+        "    class Lazy(metaclass=Meta):\n"
+        "        note = 'own'\n"
+        "    return Lazy()\n"
+        "x = lazy('its')"
+    )
+    shown = twice(seeds, f"%%resumable a\n{text}", "assert (x.note, type(x).note) == ('own', 'its')")
+    assert replays(shown[1]) == ["↻ a: replayed for lazy, x"]
