@@ -187,6 +187,13 @@ def test_imports_tell_modules_and_names() -> None:
     assert found.imports == {Import("a.b", bound="c"), Import("d", ("e", "g"), 1)}
 
 
+def test_words_of_formulas_are_names_wherever_they_stand() -> None:
+    assert body("q = 'y ~ scale(a)'\n'y ~ text'").reads == {"y", "scale", "a"}
+    assert body("def f():\n    'approx ~ text'\n    return [g('y ~ h(b)') for _ in ()]").reads == {"g", "y", "h", "b"}
+    code = code_of("def f():\n    'approx ~ text'\n    return [g('y ~ h(b)') for _ in ()]")
+    assert names_of(code).globals == {"g", "y", "h", "b"}
+
+
 def test_bare_names_are_used_other_than_by_attribute() -> None:
     assert body("a.x; b.y; f(b)\ndef g(): return c.z, d").bare == {"b", "f", "d"}
 
@@ -194,7 +201,8 @@ def test_bare_names_are_used_other_than_by_attribute() -> None:
 @pytest.mark.parametrize(
     "text",
     ["globals()['x']", "eval(s)", "exec(s)", "locals()", "vars()", "dir()", "get_ipython().user_ns['x']",
-     "def f(): return eval(s)", "x.query(q)", "x.query(f'a > {n}')", "x.eval(expr=q)", "x.sql('a' + q)",
+     "def f(): return eval(s)", "x.query(q)", "x.query(f'a > {n}')", "glm(formula=q)",
+     "x.eval(expr=q)", "x.sql('a' + q)",
      "import builtins\nbuiltins.exec('')", "from builtins import eval as e", "import __main__",
      "sys._getframe().f_globals", "f.__globals__",
      "get_ipython().run_line_magic('whos', '')", "get_ipython().run_line_magic('run', 'a.py')"],
@@ -546,6 +554,8 @@ def test_names_of_tells_bare_uses_and_imports() -> None:
         ("x.query(f'a > {x}')", {"eval"}),
         ("x.sql(f'select {x}', eager=True)", {"eval"}),
         ("builtins.eval('n')", {"builtins", "eval"}),
+        ("fit('y ~ scale(a) + b')", {"fit", "y", "scale", "a", "b"}),
+        ("open('~/a.txt')", {"open"}),
         ("x.execute(x)", set()),
         ("x.eval()", set()),
         ("x.query", set()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
+import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -118,11 +119,13 @@ class Codec:
 
     def _read(self, stream: bytes | memoryview, buffers: Sequence[Any], library: Library) -> Any:
         decoder = Decoder(stream, buffers, self._live, library)
+        # Some ``__setstate__`` look up names where they are called from, as a formula's functions.
+        load = types.FunctionType(_call.__code__, self._live)
         try:
             if len(stream) < LARGE_STREAM_BYTES:
-                return decoder.load()
+                return load(decoder.load)
             with collector_off():
-                return decoder.load()
+                return load(decoder.load)
         except ResumableError:
             raise
         except Exception as error:
@@ -159,6 +162,10 @@ class Codec:
             return NotSaved(_text(error), path="")
         path, why = offender(value, probe.offenders)
         return NotSaved(f"{path}: {_text(why)}" if path else _text(why), path=path)
+
+
+def _call(function: Callable[[], T]) -> T:
+    return function()
 
 
 def _with_deep_stack(work: Callable[[A], T], argument: A) -> T:

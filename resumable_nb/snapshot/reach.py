@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from resumable_nb.codec import importable, is_filled, own_dict
 from resumable_nb.groups import Holding
-from resumable_nb.source import Body, code_names
+from resumable_nb.source import Body, code_names, formula_words
 
 _CLASS: Final = re.compile(r"ClassDef\(name=str:'(\w+)'")
 _EVERYTHING: Final = frozenset(("globals", "eval", "exec", "locals", "vars", "dir", "__main__"))
@@ -42,6 +42,7 @@ def reach(
         name = todo.pop()
         found.add(name)
         held = holding(name)
+        todo |= (formula_words(variables.get(name)) & (variables.keys() | pending | owed)) - found
         for thing in held.definitions.values() if held is not None else ():
             if id(thing) in looked_at:
                 continue

@@ -256,7 +256,7 @@ class Snapshots:
     def _load(self, space: Namespace, group: Group) -> None:
         self._loading.append(group)
         try:
-            values = self._reader.values(self._surveyor.codec(space), group)
+            values = self._read(space, group)
         except NotSaved as error:
             self.owing.fall_back(space, group, error)
             return
@@ -271,6 +271,16 @@ class Snapshots:
                 self._saver.note(space, name, values[name], entry.digest, group)
         self._pending.forget(current)
         self._tell_open(space, [name for name in current if name in space.variables])
+
+    def _read(self, space: Namespace, group: Group) -> Mapping[str, Any]:
+        """Objects may look up a name that is pending, and that nothing of what they hold has said."""
+        try:
+            return self._reader.values(self._surveyor.codec(space), group)
+        except NotSaved as error:
+            if not _misses_a_name(error):
+                raise
+            self.materialise(space)
+            return self._reader.values(self._surveyor.codec(space), group)
 
     def _tell_open(self, space: Namespace, names: Collection[str]) -> None:
         """For a body that is running, what is loaded now was there before."""
@@ -334,3 +344,9 @@ class Snapshots:
         if entry is not None:
             return entry.outline
         return "" if (owed := self._owed(name, space)) is None else owed.manifest.outlines.get(name, "")
+
+
+def _misses_a_name(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, NameError):
+        error = error.__cause__ or error.__context__
+    return error is not None

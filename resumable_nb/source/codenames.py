@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ _STORES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _NOTHING: Final = frozenset({"NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"})
 
 
+_HAS_DOCSTRING: Final = 0x4000000
+"""A flag of code objects, from Python 3.13 on; before, a function's first constant is its docstring or ``None``."""
 _ANY_NAME: Final = frozenset({"eval"})
 """Code that looks this up may look up whatever there is."""
 
@@ -53,6 +57,9 @@ def names_of(code: types.CodeType) -> Names:
     for each in _codes(code):
         steps = [i for i in dis.get_instructions(each) if i.opname not in _NOTHING]
         environment.update(ambient.in_code(steps))
+        for constant in _texts(each):
+            names |= (formula := quoted.in_formula(constant))
+            bare |= formula
         for k, i in enumerate(steps):
             if i.opname in _GLOBAL:
                 names.add(i.argval)
@@ -83,6 +90,14 @@ def code_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Names that the code looks up globally, and names of attributes; nested code included."""
     names = names_of(code)
     return names.globals, names.attributes
+
+
+def _texts(code: types.CodeType) -> tuple[object, ...]:
+    """The constants but for the docstring."""
+    if sys.version_info >= (3, 13):
+        return code.co_consts[bool(code.co_flags & _HAS_DOCSTRING) :]
+    made_of_def = code.co_flags & inspect.CO_OPTIMIZED and (code.co_name == "<lambda>" or code.co_name[0] != "<")
+    return code.co_consts[bool(made_of_def) :]
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

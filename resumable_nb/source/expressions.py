@@ -76,6 +76,14 @@ class Expressions(Scope, ast.NodeVisitor):
         else:
             self.visit(node.value)
 
+    def visit_Constant(self, node: ast.Constant) -> None:
+        for name in sorted(quoted.in_formula(node.value)):
+            self.load(name)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):  # a docstring
+            self.visit(node.value)
+
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.block([node.value, node.target])
 

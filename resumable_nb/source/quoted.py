@@ -1,4 +1,5 @@
-"""Names in texts that are taken for code: ``frame.query("a > @limit")``, ``polars.sql("select * from frame")``."""
+"""Names in texts that are taken for code: ``frame.query("a > @limit")``, ``polars.sql("select * from frame")``; and in
+formulas, wherever they stand (``ols("y ~ scaled(x)", data)``): their functions are looked up in the notebook."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Final
 METHODS: Final = frozenset({"query", "eval", "exec", "sql", "execute"})
 _OFTEN_NOT: Final = frozenset({"execute"})
 """DuckDB's finds frames by name, those of most others know no variables: an unknown text is taken for theirs."""
+_FORMULA: Final = re.compile(r"[\w\s.()\[\]*+^:,'\"|&=<>/%-]{0,1000}~\s*[\w(+-][\w\s.()\[\]*+^:,'\"|&=<>/%-]{0,5000}")
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _PARAMETERS: Final = frozenset({"expr", "source"})
 """What the text is called where it is given by name."""
@@ -24,16 +26,26 @@ Words = frozenset[str] | None
 """Words of a text that is code; None where the text is not known before it runs."""
 
 
+def in_formula(text: object) -> frozenset[str]:
+    """Words of a text that is a formula; a column's name is taken for a variable's too."""
+    if not isinstance(text, str) or "~" not in text or _FORMULA.fullmatch(text) is None:
+        return frozenset()
+    return frozenset(_WORD.findall(text))
+
+
 def in_call(node: ast.Call) -> Words:
     """Words in the text of a call that may take it for code; a column's name is taken for a variable's too."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in METHODS:
+    formulas = [each.value for each in node.keywords if each.arg == "formula"]
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if method not in METHODS and not formulas:
         return frozenset()
     given = [*node.args[:1], *(each.value for each in node.keywords if each.arg in _PARAMETERS or each.arg is None)]
+    given = formulas or given
     if all(isinstance(each, _NO_TEXT) for each in given):  # a point that a tree of points is asked about
         return frozenset()
     parts = [part for argument in given for part in ast.walk(argument) if isinstance(part, ast.expr)]
     if not all(isinstance(part, ast.Constant | ast.BinOp | ast.JoinedStr) for part in parts):
-        return frozenset() if node.func.attr in _OFTEN_NOT else None
+        return frozenset() if method in _OFTEN_NOT else None
     texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
     return frozenset(word for text in texts for word in _WORD.findall(text))
 
