@@ -1,4 +1,9 @@
-"""A run with the panel open against the same run without: the processor's time of 1,000 calls in a real kernel."""
+"""What an open panel adds to a run: the processor's time of its threads, beside that of the run in the same kernel.
+
+Two runs of one kernel differ by more than the panel may cost. So both are taken from one run, by the system's count of
+each thread: the panel's own thread, what the sending threads took beyond a run without a panel, and, in the thread that
+calls, what each event and each look for clicks takes, measured by itself and multiplied.
+"""
 
 from __future__ import annotations
 
@@ -13,47 +18,89 @@ from benchmarks.race import Race, Seconds, main
 
 SETUP = """
 %load_ext resumable_nb
-import time
+import os, threading, time
 from resumable_nb import session, task, tool, track
+from resumable_nb.control import POLL_S
+from resumable_nb.events import Bus
+from resumable_nb.panel import comms
+from resumable_nb.panel.live import Live
 
 @tool(repeatable=True)
 def fetch(n):
     return {"page": n, "rows": [n] * 5}
 
-def busy(first, count):
-    "Seconds of the processor's time that this thread and all others of the process took."
-    began = time.process_time()
+def threads():
+    "Seconds of the processor's time, by the thread's name."
+    names = {each.native_id: each.name for each in threading.enumerate()}
+    took = {}
+    for each in map(int, os.listdir("/proc/self/task")):
+        name = names.get(each, "the kernel's own")
+        with open(f"/proc/self/task/{each}/schedstat") as file:
+            took[name] = took.get(name, 0) + int(file.read().split()[0]) / 1e9
+    return took
+
+def calls(first, count):
     for n in track(range(first, first + count), "pages"):
         fetch(n)
-    return time.process_time() - began
+
+def listening(first, count=100):
+    "Seconds in the calling thread: of one call's events, and of one look for clicks."
+    events, spare = [], Live(Bus(), lambda: None)
+    remove = session.current().bus.listen(events.append)
+    calls(first, count)
+    remove()
+    began = time.thread_time()
+    for each in events * 50:
+        spare._listen(each)
+    heard = time.thread_time()
+    for _ in range(1000):
+        comms.poll()
+    return (heard - began) / count / 50, (time.thread_time() - heard) / 1000
+
+SENDING = ("IOPub", "the kernel's own")
+
+def costs(first, count):
+    "Seconds of the processor's time: of the run itself, of the sending threads, of the panel."
+    before, began = threads(), time.perf_counter()
+    calls(first, count)
+    elapsed, after = time.perf_counter() - began, threads()
+    took = {name: after[name] - before.get(name, 0) for name in after}
+    drawing = sum(took.pop(name) for name in [*took] if "panel" in name)
+    sending = sum(took.pop(name, 0) for name in SENDING)
+    heard = count * a_call + elapsed / POLL_S * a_look if drawing else 0
+    return sum(took.values()) - heard, sending, drawing + heard
 """
 
 
 def races(small: bool) -> Iterator[Race]:
-    count, rounds = (50, 1) if small else (1000, 5)
+    count, rounds = (50, 1) if small else (2000, 7)
     with kernel() as ask:
         ask(SETUP)
-        firsts = iter(range(0, 1 << 40, count))
-
-        def run(panel: str) -> Seconds:
-            def seconds() -> float:
-                before, after = ("", "")
-                if panel:
-                    before, after = (
-                        f"panel = task().panel()\nif {panel!r} != 'Steps': panel._show({panel!r})\npanel",
-                        "panel.freeze()",
-                    )
-                ask(before)
-                first = next(firsts)
-                took = float(ask(f"%%resumable 'run {first}'\nprint('took', busy({first}, {count}))"))
-                ask(after)
-                return took
-
-            return seconds
-
-        ask(f"busy({next(firsts)}, {count})")
+        firsts = iter(range(0, 1 << 40, count + 100))
+        ask(f"calls({next(firsts)}, {count})")
+        ask(f"a_call, a_look = listening({next(firsts)})")
         for name in ("Steps", "History", "Timeline"):
-            yield Race(f"1,000 calls, {name} open", run(name), "no panel", run(""), 1.02, rounds)
+            yield Race(f"calls, {name} open", *costs(ask, name, firsts, count), limit=1.02, rounds=rounds)
+
+
+def costs(ask: Any, name: str, firsts: Iterator[int], count: int) -> tuple[Seconds, str, Seconds]:
+    """A run with the panel, and the same run without what the panel took."""
+    alone = 0.0
+
+    def run() -> list[float]:
+        first = next(firsts)
+        return [float(each) for each in ask(f"%%resumable run\nprint('took', *costs({first}, {count}))").split()]
+
+    def together() -> float:
+        nonlocal alone
+        _, sent, _ = run()
+        ask(f"panel = task().panel()\npanel._show({name!r})\npanel")
+        calling, sending, panel = run()
+        ask("panel.freeze()")
+        alone = calling + sent
+        return alone + panel + max(0.0, sending - sent)
+
+    return together, "the run itself", lambda: alone
 
 
 @contextlib.contextmanager

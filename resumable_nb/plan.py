@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from resumable_nb.change import Change
+from resumable_nb.errors import InDoubt
 from resumable_nb.model import MISSING, CallRecord, Missing, StepKey, StepOptions, StepRecord
 
 ERROR_CHARS: Final = 100
@@ -169,6 +170,8 @@ def decide_step(
             return Run(record.version + 1, "its calls were undone")
         case "failed":
             error = textwrap.shorten(record.error, ERROR_CHARS, placeholder=" …") or "an error"
+            if error.startswith(f"{InDoubt.__name__}: "):  # long, and not so any more when the step goes on
+                error = "a tool call in doubt"
             return Continue(record, not changes, f"continued after {error}", changes)
         case "done":
             if options.rerun or options.always:

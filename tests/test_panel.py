@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from resumable_nb import scope, session
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Bus, Event
 from resumable_nb.model import Attempt, CallRecord, Owner, PauseRecord, RunRecord, StepKey, StepRecord
-from resumable_nb.panel import state, text, timeline, view
+from resumable_nb.panel import comms, state, text, timeline, view
 from resumable_nb.panel.book import Book
 from resumable_nb.panel.latecomers import Latecomers
 from resumable_nb.panel.live import Live
@@ -398,7 +399,40 @@ def test_an_empty_task_has_no_timeline() -> None:
     assert timeline.picture([], [], [], [], [], live="r", now=1.0) == ""
 
 
+def test_a_step_to_run_again_stays_in_the_list_and_says_so(opened: Session) -> None:
+    events: deque[Event] = deque()
+    opened.bus.listen(events.append)
+    opened.journal.commit_step(step())
+    held, fresh = Book(opened.journal, opened.run), Book(opened.journal, opened.run)
+    held.load()
+    Task(opened).rerun("pay")
+    held.fold(events)
+    fresh.load()
+    hold = Hold(owner(opened.run), mine=True)
+    for each in (held, fresh):
+        row = state.step_row(each.steps["pay"], each, hold, 200.0, 0)
+        assert (row.word, row.why, row.now_s, row.last_s) == ("pending", state.AGAIN, None, 10.0)
+        seen = state.head(each, hold, name="nightly", store="", now=200.0, saved_s=0.0, doubts=0)
+        assert (seen.done, seen.total, seen.fraction) == (0, 1, 0.0)
+    opened.journal.begin_step(step(status="running", run=opened.run))
+    opened.bus.emit("step.begun", "pay")
+    held.fold(events)
+    assert state.step_row(held.steps["pay"], held, hold, 200.0, 0).word == "running"
+
+
 # --- when it is drawn
+
+
+def test_replies_go_the_way_of_requests_in_kernels_that_send_them_past_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = SimpleNamespace(_shell_socket="socket"), SimpleNamespace(_shell_stream="stream")
+    stream = SimpleNamespace(send_multipart=print)
+    for manager in (old, new, None):
+        thread = manager and SimpleNamespace(manager=manager)
+        found = SimpleNamespace(shell_channel_thread=thread, shell_stream=stream)
+        monkeypatch.setattr(comms, "kernel", lambda found=found: found)
+        comms.stay_awake()
+    assert old._shell_socket is stream
+    assert vars(new) == {"_shell_stream": "stream"}
 
 
 def test_events_are_drawn_together_and_the_thread_ends() -> None:

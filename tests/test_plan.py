@@ -81,6 +81,13 @@ def test_unfinished_step_is_continued_whatever_its_key(status: str, error: str) 
     assert error in same.why
 
 
+def test_a_step_that_goes_on_after_a_doubt_says_it_in_few_words() -> None:
+    error = "InDoubt: charge(order=45) was begun at 2026-11-30 07:11:32 by pid 25878, and may have happened"
+    decision = plan.decide_step(record(status="failed", error=error), KEY, StepOptions())
+    assert isinstance(decision, plan.Continue)
+    assert decision.why == "continued after a tool call in doubt"
+
+
 def test_options_and_missing_artefacts_run_a_done_step_again() -> None:
     assert isinstance(plan.decide_step(record(), KEY, StepOptions(rerun=True)), plan.Run)
     assert isinstance(plan.decide_step(record(), KEY, StepOptions(always=True)), plan.Run)

@@ -48,6 +48,8 @@ class Book:
     task: TaskRecord | Missing = MISSING
     runs: list[RunRecord] = field(default_factory=list)
     steps: dict[str, StepRecord] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
+    """Steps whose record was put aside; ``steps`` has it still. They run when their cell is executed."""
     versions: dict[tuple[str, int], StepRecord] = field(default_factory=dict)
     """Those that are finished, by step and version."""
     calls: list[CallRecord] = field(default_factory=list)
@@ -70,6 +72,9 @@ class Book:
         self.runs = self.journal.runs()
         self.steps = {record.id: record for record in self.journal.steps()}
         self.versions = {(record.id, record.version): record for record in self.journal.versions()}
+        latest = {record.id: record for record in sorted(self.versions.values(), key=lambda record: record.version)}
+        self.again = latest.keys() - self.steps.keys()
+        self.steps |= {step: latest[step] for step in self.again}
         self.calls, self._places, self.open = [], {}, {}
         self.counts.clear()
         self._last.clear()
@@ -116,13 +121,14 @@ class Book:
                     self._put(now)
         for each in steps:
             record = self.journal.step(each)
+            self.skipped.pop(each, None)
             if record is MISSING:
-                self.steps.pop(each, None)
+                self.again |= {each} & self.steps.keys()
                 continue
+            self.again.discard(each)
             self.steps[each] = record
             if record.status == "done":
                 self.versions[each, record.version] = record
-            self.skipped.pop(each, None)
             if record.status != "running":
                 self.loops.pop(each, None)
 

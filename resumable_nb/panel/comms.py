@@ -33,6 +33,16 @@ def kernel() -> Any:
     return module.Kernel.instance() if module is not None and made else None
 
 
+def stay_awake() -> None:
+    """Let replies go the way of requests. ipykernel 7.0 to 7.3 sends them past the stream that reads the same socket,
+    which then may not be told of a request that comes meanwhile: Run All stood still, in a kernel that was idle.
+    """
+    here = kernel()
+    manager = getattr(getattr(here, "shell_channel_thread", None), "manager", None)
+    if manager is not None and hasattr(manager, "_shell_socket") and hasattr(here.shell_stream, "send_multipart"):
+        manager._shell_socket = here.shell_stream
+
+
 def unblock(widgets: Iterable[Any]) -> None:
     """Let callbacks of these widgets run beside a cell, and without the hooks that belong to cells.
 

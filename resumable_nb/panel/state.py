@@ -9,13 +9,15 @@ from typing import Final, Literal
 from resumable_nb.model import MISSING, CallRecord, Missing, Owner, StepRecord
 from resumable_nb.panel.book import Book, Loop
 
-Word = Literal["running", "paused", "stopping", "done", "restored", "failed", "in doubt", "cut off"]
+Word = Literal["running", "paused", "stopping", "done", "restored", "failed", "in doubt", "cut off", "pending"]
 SHAPES: Final[dict[str, str]] = {
     "running": "▶", "paused": "‖", "stopping": "◼", "done": "✓", "restored": "↺", "failed": "✗", "in doubt": "?",
     "cut off": "⚡", "pausing": "‖",
     "compensated": "↶", "idle": "○", "pending": "○", "completed": "✓", "stopped": "◼", "dead": "⚡", "closed": "○",
 }  # fmt: skip
 """A state is told by its word and by a shape, never by a colour alone. Text forms, no emoji."""
+
+AGAIN: Final = "runs again when its cell is executed"
 
 Doubtful = Callable[[CallRecord], bool]
 
@@ -111,6 +113,8 @@ class Page:
 
 def step_word(record: StepRecord, book: Book, hold: Hold, doubts: int) -> str:
     """What has become of a step, in a word."""
+    if record.id in book.again:
+        return "pending"
     if record.status == "running":
         if hold.owner is MISSING or hold.owner.run != record.run:
             return "cut off"
@@ -135,10 +139,10 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
         depth=record.id.count("/"),
         word=word,
         shape=SHAPES[word],
-        why=_why(record, saved is not None, doubts),
+        why=AGAIN if word == "pending" else _why(record, saved is not None, doubts),
         loops=tuple(book.loops.get(record.id, {}).values()) if active else (),
-        now_s=now - record.started_at if active else None if word == "cut off" else record.duration_s,
-        last_s=book.last_s(record),
+        now_s=now - record.started_at if active else None if word in ("cut off", "pending") else record.duration_s,
+        last_s=record.duration_s if word == "pending" else book.last_s(record),
         size_bytes=record.size_bytes,
         calls=sum(counts.values()),
         failed=counts["failed"],
@@ -172,11 +176,12 @@ def _rank(record: StepRecord, book: Book) -> list[tuple[float, str]]:
 
 
 def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: float, doubts: int) -> Head:
-    top = [record for record in book.steps.values() if "/" not in record.id]
+    steps = [record for record in book.steps.values() if "/" not in record.id]
+    top = [record for record in steps if record.id not in book.again]
     done = sum(record.status == "done" for record in top)
     live = hold.owner is not MISSING
     running = [record for record in top if record.status == "running" and live]
-    fraction, left_s = _progress(book, running, done, len(top), now)
+    fraction, left_s = _progress(book, running, done, len(steps), now)
     word = hold.status
     if running and hold.wanted == "pause":
         word = "paused" if hold.waiting else "pausing"
@@ -190,7 +195,7 @@ def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: 
         shape=SHAPES.get(word, SHAPES["running"]),
         hold=hold,
         done=done,
-        total=len(top),
+        total=len(steps),
         fraction=fraction,
         elapsed_s=elapsed_s,
         left_s=left_s,

@@ -55,6 +55,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         super().__init__(self._children())
         self._late, self._reloaded = Latecomers(), False  # it was asked when it was made, by nobody
         self.add_class("rnb-panel")
+        comms.stay_awake()
         comms.unblock(parts.every(self))
         self._unpoll = of.control.on_poll(comms.poll)
         self._draw()

@@ -44,3 +44,37 @@ def test_buttons_act_in_async_and_in_busy_cells(open_book: Callable[..., Book], 
     book.ran(4)
     expect(book.output(4)).to_contain_text("after")
     book.shot(f"{app} {kernel}")
+
+
+ASKABLE = """from pathlib import Path
+from resumable_nb import Happened, tool
+ledger = Path("ledger.txt")
+
+def write(line):
+    with ledger.open("a") as book:
+        book.write(line + "\\n")
+
+def find(order: int) -> Happened:
+    write("asked")
+    return Happened(order * 10)
+
+@tool(reconcile=find)
+def charge(order: int) -> int:
+    write(f"charge {order}")
+    raise ConnectionError("the line broke")"""
+
+
+def test_a_tool_is_asked_by_a_click_what_became_of_its_call(open_book: Callable[..., Book]) -> None:
+    book = open_book([LOAD, "%resumable", ASKABLE, "%%resumable pay\npaid = charge(7)\nprint('paid', paid)"])
+    book.run_all()
+    doubt = book.panel.locator(".rnb-doubt:visible")
+    expect(doubt).to_contain_text("charge(order=7)")
+    doubt.get_by_role("button", name="Ask the tool").click()
+    expect(book.panel.get_by_role("status")).to_contain_text("it happened")
+    expect(doubt).to_have_count(0)
+    ledger = book.folder / "ledger.txt"
+    assert ledger.read_text().split("\n") == ["charge 7", "asked", ""]
+    book.run_cell(3)
+    expect(book.output(3)).to_contain_text("paid 70")
+    expect(book.step("pay")).to_contain_text("done")
+    assert ledger.read_text().split("\n") == ["charge 7", "asked", ""], "charged once, and not asked again"

@@ -107,6 +107,8 @@ def test_steps_are_restored_run_again_and_undone_by_clicks(open_book: Callable[.
     book.button("Rerun step").click()
     book.button("Yes: rerun").click()
     expect(said).to_contain_text("pay runs again the next time")
+    expect(book.step("pay")).to_contain_text("runs again when its cell is executed")
+    book.shot("to run again")
     book.run_cell(3)
     book.ran(3, 8)
     expect(book.step("pay")).to_contain_text("first run")
