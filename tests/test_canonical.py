@@ -506,16 +506,43 @@ def test_consolidation_does_not_count() -> None:
     assert fingerprint(whole) == fingerprint(grown) == fingerprint(whole[::1].copy())
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "g"])
-def test_columns_that_lie_across_each_other_do_not_count(dtype: str) -> None:
-    """A frame over one block in row order, whose columns are read together."""
-    block = np.arange(1_500_000.0, dtype=dtype).reshape(150_000, 10)
-    block[::7, 3] = np.nan
-    across = pd.DataFrame(block, copy=False)
-    assert not across[0].to_numpy().flags.c_contiguous
-    assert fingerprint(across) == fingerprint(
-        pd.DataFrame({i: block[:, i].copy() for i in range(10)}, columns=range(10))
-    )
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "c16", "g", ">f8", "i8", "u1", "?", "M8[ns]"])
+@pytest.mark.parametrize(("columns", "rows"), [(2, 4096), (10, 8191), (10, 8192), (10, 8193), (33, 9001)])
+def test_columns_that_lie_across_each_other_do_not_count(
+    columns: int, rows: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frame over one block in row order, whose columns are read together: in one box or many, with unusual NaNs."""
+    numbers = (np.arange(rows * columns) % 251 - 120).reshape(rows, columns)
+    block = (numbers.astype("i8") if dtype == "M8[ns]" else numbers).astype(dtype)
+    if block.dtype.kind in "fc":
+        block[::7, 1], block[3, 0], block[-1, -1] = np.nan, -np.nan, -0.0
+    if dtype == "f8":
+        block.view("u8")[7, 1] ^= 1
+    plain = {i: block[:, i].copy() for i in range(columns)}
+    monkeypatch.setattr(arrays, "_RUN_BYTES", 1 << 12)
+    for box_bytes in (1 << 20, 1 << 13):
+        monkeypatch.setattr(arrays, "_BOX_BYTES", box_bytes)
+        monkeypatch.setattr(threads, "WORTHWHILE_BYTES", box_bytes)
+        expected = fingerprint(pd.DataFrame(plain, columns=range(columns)))
+        across = pd.DataFrame(block, copy=False)
+        assert fingerprint(across) == expected
+        assert fingerprint(across[::-1][::-1]) == expected
+        changed = block.copy()
+        changed[-1, 0] = next(each for each in block[:, 0] if each != block[-1, 0])
+        assert fingerprint(pd.DataFrame(changed, copy=False)) != expected
+
+
+def test_blocks_beside_other_columns_do_not_count() -> None:
+    """Two blocks in row order, apart from each other and between other columns; some of their columns missing."""
+    floats, numbers = np.arange(60_000.0).reshape(6000, 10), np.arange(30_000).reshape(6000, 5)
+    across = pd.concat([pd.DataFrame(each, copy=False) for each in (floats, numbers)], axis=1, ignore_index=True)
+    assert not across[0].to_numpy().flags.contiguous
+    across.insert(3, "text", [str(k) for k in range(6000)])
+    across.insert(9, "kind", pd.Categorical(["a", "b"] * 3000))
+    for part in (across, across.iloc[:, ::-1], across.iloc[:, ::2], across.iloc[:, 1:7], across[[5, 4, 5]]):
+        own = pd.DataFrame({i: part.iloc[:, i].copy() for i in range(part.shape[1])})
+        own.columns = part.columns
+        assert fingerprint(part) == fingerprint(own)
 
 
 def test_unused_levels_do_not_count() -> None:

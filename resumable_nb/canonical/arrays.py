@@ -20,10 +20,13 @@ from resumable_nb.threads import shared
 
 _BOX_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 1 << 14
-_LINE_BYTES: Final = 1 << 15
+_LINE_BYTES: Final = 1 << 16
+_TILE_BYTES: Final = 40 << 10
 _TILE_ROWS: Final = 16
+_ABREAST: Final = 32
 _STREAMS: Final = 64
 _FAR_BYTES: Final = 512
+_LONG_BYTES: Final = 1 << 12
 
 
 def numpy_expander(kind: type) -> Expander | None:
@@ -142,15 +145,30 @@ def columns_of(matrix: Any) -> list[Written]:
 
 
 def _add_lines(hashers: list[blake3], matrix: Any) -> list[blake3]:
-    """Add each column to its hasher, some rows at a time."""
+    """Add each column to its hasher: some columns at a time, some rows at a time, which fit in the cache of a core."""
     np = sys.modules["numpy"]
-    step = max(1, _LINE_BYTES // matrix.itemsize)
-    for start in range(0, len(matrix), step):
-        block = _copy(np, matrix[start : start + step].T)
-        whole = _one_nan(np, block) if matrix.dtype.kind in "fc" else block
-        for hasher, line in zip(hashers, whole.reshape(len(hashers), -1).view(np.uint8), strict=True):
-            hasher.update(line.data)
+    for first in range(0, len(hashers), _ABREAST):
+        some = matrix[:, first : first + _ABREAST]
+        width = some.shape[1]
+        step = max(1, min(_LINE_BYTES, _BOX_BYTES // width) // some.itemsize)
+        room = np.empty(width * min(step, len(some)), some.dtype)
+        for start in range(0, len(some), step):
+            block = _turned(some[start : start + step], room)
+            whole = _one_nan(np, block) if some.dtype.kind in "fc" else block
+            lines = whole.reshape(width, -1).view(np.uint8)
+            for hasher, line in zip(hashers[first : first + width], lines, strict=True):
+                hasher.update(line.data)
     return hashers
+
+
+def _turned(matrix: Any, room: Any) -> Any:
+    """The columns of a matrix in row order as rows, in the room given: tile by tile, each read from memory once."""
+    rows, width = matrix.shape
+    lines = room[: rows * width].reshape(width, rows)
+    step = max(1, _TILE_BYTES // (width * matrix.itemsize))
+    for start in range(0, rows, step):
+        lines[:, start : start + step] = matrix[start : start + step].T
+    return lines
 
 
 def _object_parts(value: Any) -> list[object]:
@@ -210,10 +228,12 @@ def _copy(np: Any, block: Any) -> Any:
         own[...] = block
         return own
     turned, planes = np.moveaxis(own, near, -2), np.moveaxis(block, near, -2)
+    long = block.shape[near] * block.itemsize >= _LONG_BYTES
     for where in np.ndindex(planes.shape[:-2]):
         for start in range(0, width, _STREAMS):
-            # First as it lies, in long pieces, then turned round within the nearest cache.
-            turned[where][:, start : start + _STREAMS] = planes[where][:, start : start + _STREAMS].copy("K")
+            part = planes[where][:, start : start + _STREAMS]
+            # Short pieces first as they lie, then turned round within the nearest cache.
+            turned[where][:, start : start + _STREAMS] = part if long else part.copy("K")
     return own
 
 

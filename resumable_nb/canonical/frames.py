@@ -10,7 +10,7 @@ from blake3 import blake3
 from resumable_nb.canonical.arrays import columns_of
 from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
 
-_FEW_COLUMNS: Final = 8
+_MANY_ROWS: Final = 4096
 _NUMBERS: Final = "?bBhHiIlLqQefdFD"
 """Codes of dtypes whose bytes are their content; long doubles have padding."""
 
@@ -72,22 +72,36 @@ def _frame(value: Any, canon: Canonical) -> bytes | Node:
     )
 
 
-def _lies_together(column: Any) -> bool:
-    np = sys.modules["numpy"]
-    return not isinstance(column, np.ndarray) or bool(column.flags.contiguous)
-
-
 def _columns(value: Any) -> list[Any]:
+    """The columns; long ones that lie beside each other, in one block in row order, are written together."""
     np = sys.modules["numpy"]
     columns = [_values(value.iloc[:, i]) for i in range(value.shape[1])]
-    kinds = {each.dtype for each in columns}
-    if len(columns) < _FEW_COLUMNS or not len(value) or _lies_together(columns[0]) or len(kinds) > 1:
+    if len(value) < _MANY_ROWS:
         return columns
-    matrix = value.to_numpy()  # no copy, where all of it is one block
-    plain = isinstance(matrix, np.ndarray) and matrix.dtype in kinds and matrix.dtype.char in _NUMBERS
-    if not plain or not matrix.dtype.isnative or not np.may_share_memory(matrix, columns[0]):
-        return columns
-    return list(columns_of(matrix))
+    blocks: dict[tuple[object, int, int], list[int]] = {}
+    for i, each in enumerate(columns):
+        if isinstance(each, np.ndarray) and not each.flags.contiguous:
+            blocks.setdefault((each.dtype, each.strides[0], id(each.base)), []).append(i)
+    for places in blocks.values():
+        places.sort(key=lambda i: _address(columns[i]))
+        beside = [columns[i] for i in places]
+        if (matrix := _matrix(np, beside)) is not None:
+            for i, written in zip(places, columns_of(matrix), strict=True):
+                columns[i] = written
+    return columns
+
+
+def _address(column: Any) -> int:
+    return int(column.__array_interface__["data"][0])
+
+
+def _matrix(np: Any, columns: list[Any]) -> Any:
+    """The matrix whose columns these are, in the same memory; nothing, if they do not lie side by side."""
+    first, size = columns[0], columns[0].itemsize
+    places = range(_address(first), _address(first) + len(columns) * size, size)
+    if first.dtype.char not in _NUMBERS or not first.dtype.isnative or [*map(_address, columns)] != [*places]:
+        return None
+    return np.lib.stride_tricks.as_strided(first, (len(first), len(columns)), (*first.strides, size), writeable=False)
 
 
 def _series(value: Any, canon: Canonical) -> bytes | Node:
