@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ from resumable_nb.panel.book import Book
 from resumable_nb.panel.latecomers import Latecomers
 from resumable_nb.panel.live import Live
 from resumable_nb.panel.state import Hold, Query
+from resumable_nb.panel.trail import MOST, Trails
 from resumable_nb.session import Session
 from resumable_nb.task import Task
 from resumable_nb.tools import tool
@@ -72,6 +74,10 @@ def book(*steps: StepRecord, calls: tuple[CallRecord, ...] = ()) -> Book:
     for each in calls:
         made._put(each)
     return made
+
+
+def trails(*calls: CallRecord) -> Trails:
+    return book(calls=calls).trails
 
 
 # --- text
@@ -132,7 +138,7 @@ def test_nothing_foreign_becomes_a_tag_in_any_view() -> None:
         view.detail(evil, row, [worse], outputs, doubts=frozenset(), drifted=frozenset({worse.id}), by=EVIL),
         view.pandas(dataclasses.replace(page, query=query)),
         view.static(head, [row], [worse], page, "", 200.0),
-        timeline.picture(runs, [evil], [evil], [worse], [], live="r", now=200.0),
+        timeline.picture(runs, [evil], [evil], trails(worse), [], calls=1, live="r", now=200.0),
     ]  # fmt: skip
     for part in parts:
         tags = Tags()
@@ -317,7 +323,7 @@ def test_the_timeline_shows_runs_steps_calls_pauses_and_deaths() -> None:
     steps = [step(), step("ship", run="q", started_at=90_001.0, ended_at=None, status="running")]
     calls = [call(1), call(2, status="failed"), call(3, attempts=(Attempt(started_at=1.0), Attempt(started_at=2.0)))]
     pauses = [PauseRecord(id="p", run="q", want="pause", by="x", asked_at=1.0, began_at=90_002.0, ended_at=90_003.0)]
-    drawn = timeline.picture(runs, steps, steps, calls, pauses, live="q", now=90_010.0)
+    drawn = timeline.picture(runs, steps, steps, trails(*calls), pauses, calls=3, live="q", now=90_010.0)
     assert "2 steps, 3 tool calls, 2 runs, 1 died" in drawn
     assert drawn.count('class="rnb-span"') == 2
     assert drawn.count('class="rnb-pause"') == 1
@@ -337,11 +343,28 @@ def test_the_timeline_shows_every_time_that_a_step_was_at_work() -> None:
         call(1, run="a", started_at=102.0), call(2, run="b", started_at=201.0, ended_at=202.0),
         call(3, run="b", step="pay/inner", started_at=203.0, ended_at=204.0),
     ]  # fmt: skip
-    drawn = timeline.picture(runs, [now], spans, calls, [], live="c", now=310.0)
+    drawn = timeline.picture(runs, [now], spans, trails(*calls), [], calls=3, live="c", now=310.0)
     assert drawn.count('class="rnb-span"') == 3, "an earlier version, what was cut off and left only calls, the newest"
     assert drawn.count(">died<") == 2
     bars = [float(each) for each in re.findall(r'class="rnb-span" x="([\d.]+)"', drawn)]
     assert len({round(each) for each in bars}) == 3
+
+
+def test_a_picture_of_very_many_calls_is_of_few_moments_and_of_all_that_is_odd() -> None:
+    calls = [call(n, started_at=100.0 + n / 100, ended_at=100.0 + n / 100) for n in range(10_000)]
+    held = book(
+        calls=(*calls, call(5, status="failed", started_at=100.05), call(6, run="q", doubt="?", status="intent"))
+    )
+    trail, other = held.trails["pay", "r"], held.trails["pay", "q"]
+    moments = sorted(trail.moments)
+    assert 500 < len(moments) <= MOST
+    assert (trail.first_s, trail.last_s) == (100.0, 199.99)
+    assert moments[0] == pytest.approx(100.0, abs=0.1)
+    assert max(late - early for early, late in pairwise(moments)) < 0.3, "no gap"
+    assert list(trail.odd.values()) == [(100.05, "×")]
+    assert list(other.odd.values()) == [(106.0, "?")]
+    held._put(call(6, run="t"))
+    assert not other.odd, "another run has called it again"
 
 
 def test_the_book_keeps_versions_and_follows_a_rollback(opened: Session) -> None:
@@ -396,7 +419,7 @@ def test_code_that_changed_since_a_call_is_told(opened: Session) -> None:
 
 
 def test_an_empty_task_has_no_timeline() -> None:
-    assert timeline.picture([], [], [], [], [], live="r", now=1.0) == ""
+    assert timeline.picture([], [], [], {}, [], calls=0, live="r", now=1.0) == ""
 
 
 def test_a_step_to_run_again_stays_in_the_list_and_says_so(opened: Session) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from resumable_nb.events import Event
 from resumable_nb.journal import Journal
 from resumable_nb.model import MISSING, CallRecord, Missing, RunRecord, StepRecord, TaskRecord
+from resumable_nb.panel.trail import Trails, follow
 
 RECORDED: Final = frozenset({"call.intent_committed", "call.result_committed"})
 UNCLEAR: Final = frozenset({"call.in_doubt", "call.failed"})
@@ -56,6 +57,7 @@ class Book:
     """In the order in which they were first seen."""
     open: dict[str, CallRecord] = field(default_factory=dict)
     """Calls without an end, by id."""
+    trails: Trails = field(default_factory=dict)
     counts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Step to how many calls have which status."""
     skipped: dict[str, float] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class Book:
         self.steps |= {step: latest[step] for step in self.again}
         self.calls, self._places, self.open = [], {}, {}
         self.counts.clear()
+        self.trails.clear()
         self._last.clear()
         for record in sorted(self.journal.calls(), key=lambda record: record.started_at):
             self._put(record)
@@ -134,6 +137,7 @@ class Book:
 
     def _put(self, record: CallRecord) -> None:
         place = self._places.get(record.id)
+        follow(self.trails, record, None if place is None else self.calls[place])
         if place is None:
             self._places[record.id] = len(self.calls)
             self.calls.append(record)

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from resumable_nb.model import CallRecord, PauseRecord, RunRecord, StepRecord
+from resumable_nb.model import PauseRecord, RunRecord, StepRecord
 from resumable_nb.panel.text import line
+from resumable_nb.panel.trail import Trails
 from resumable_nb.wording import clock_time, duration, plural
 
 WIDTH: Final = 1000
@@ -44,29 +45,31 @@ def picture(
     runs: list[RunRecord],
     steps: list[StepRecord],
     spans: list[StepRecord],
-    calls: list[CallRecord],
+    trails: Trails,
     pauses: Iterable[PauseRecord],
     *,
+    calls: int,
     live: str,
     now: float,
 ) -> str:
     """An SVG, or empty where nothing has happened yet.
 
-    ``steps`` have lanes; ``spans`` are all their versions; ``live`` is the run that goes on.
+    ``steps`` have lanes; ``spans`` are all their versions; ``trails`` are of so many ``calls``; ``live`` is the run
+    that goes on.
     """
     lanes = [step for step in steps if "/" not in step.id][-LANES:]
     if not runs or not lanes:
         return ""
-    stretches = _stretches(runs[-RUNS:], spans, calls, live, now)
+    stretches = _stretches(runs[-RUNS:], spans, trails, live, now)
     height = TOP + LANE * len(lanes) + 24
     parts = [_axis(stretches, height)]
     rows = {step.id: TOP + LANE * index for index, step in enumerate(lanes)}
     parts += [_lane(step, rows[step.id]) for step in lanes]
-    parts += [_bar(*each, rows, stretches) for each in _worked(spans, calls, stretches, live, now)]
-    parts.append(_calls(calls, rows, stretches))
+    parts += [_bar(*each, rows, stretches) for each in _worked(spans, trails, stretches, live, now)]
+    parts.append(_calls(trails, rows, stretches))
     parts += [_pause(each, stretches, height, now) for each in pauses if each.began_at is not None]
     died = sum(each.died for each in stretches.values())
-    title = f"{plural(len(lanes), 'step')}, {plural(len(calls), 'tool call')}, {plural(len(runs), 'run')}, {died} died"
+    title = f"{plural(len(lanes), 'step')}, {plural(calls, 'tool call')}, {plural(len(runs), 'run')}, {died} died"
     return (
         f'<svg class="rnb-time" role="img" aria-label="Timeline: {title}" viewBox="0 0 {WIDTH} {height}" '
         f'xmlns="http://www.w3.org/2000/svg"><defs><pattern id="rnb-hatch" width="6" height="6" '
@@ -82,15 +85,14 @@ _LEGEND: Final = (
 
 
 def _stretches(
-    runs: list[RunRecord], steps: list[StepRecord], calls: list[CallRecord], live: str, now: float
+    runs: list[RunRecord], steps: list[StepRecord], trails: Trails, live: str, now: float
 ) -> dict[str, Stretch]:
     """A run is as wide as it lasted; between runs is a gap, however long nobody worked."""
     last: dict[str, float] = {run.id: run.started_at for run in runs}
-    known: list[StepRecord | CallRecord] = [*steps, *calls]
-    for each in known:
-        end = each.ended_at or each.started_at
-        if end > last.get(each.run, math.inf):
-            last[each.run] = end
+    known = [(step.run, step.ended_at or step.started_at) for step in steps]
+    for of, end in [*known, *((of, trail.last_s) for (_, of), trail in trails.items())]:
+        if end > last.get(of, math.inf):
+            last[of] = end
     ends = {run.id: now if run.id == live else max(last[run.id], LEAST_S) for run in runs}
     # A kernel may stay open for hours after its last step: what counts is the work.
     spans = {run.id: max(ends[run.id] - run.started_at, LEAST_S) for run in runs}
@@ -137,7 +139,7 @@ def _lane(step: StepRecord, y: int) -> str:
 
 
 def _worked(
-    spans: list[StepRecord], calls: list[CallRecord], stretches: dict[str, Stretch], live: str, now: float
+    spans: list[StepRecord], trails: Trails, stretches: dict[str, Stretch], live: str, now: float
 ) -> list[tuple[str, str, float, float]]:
     """Step, run, beginning and end of each time that it was at work.
 
@@ -148,18 +150,14 @@ def _worked(
         if step.run in stretches:
             end = step.ended_at or (now if step.run == live else stretches[step.run].end)
             found.append((step.id, step.run, step.started_at, end))
-    known = {(step, run) for step, run, _, _ in found}
+    known = {(of, run) for of, run, _, _ in found}
     hulls: dict[tuple[str, str], tuple[float, float]] = {}
-    for call in calls:
-        if (call.step, call.run) in known:
-            continue
-        key = (call.step.partition("/")[0], call.run)
-        if key in known:
-            known.add((call.step, call.run))
-            continue
-        start, end = hulls.get(key, (call.started_at, call.started_at))
-        hulls[key] = (min(start, call.started_at), max(end, call.ended_at or call.started_at))
-    return found + [(step, run, start, end) for (step, run), (start, end) in hulls.items()]
+    for (of, run), trail in trails.items():
+        key = (of.partition("/")[0], run)
+        if (of, run) not in known and key not in known:
+            start, end = hulls.get(key, (trail.first_s, trail.last_s))
+            hulls[key] = (min(start, trail.first_s), max(end, trail.last_s))
+    return found + [(of, run, start, end) for (of, run), (start, end) in hulls.items()]
 
 
 def _bar(step: str, run: str, start: float, end: float, rows: dict[str, int], stretches: dict[str, Stretch]) -> str:
@@ -171,28 +169,16 @@ def _bar(step: str, run: str, start: float, end: float, rows: dict[str, int], st
     return f'<rect class="rnb-span" x="{x:.1f}" y="{y + 5}" width="{width:.1f}" height="{LANE - 11}" rx="2"/>'
 
 
-def _calls(calls: list[CallRecord], rows: dict[str, int], stretches: dict[str, Stretch]) -> str:
+def _calls(trails: Trails, rows: dict[str, int], stretches: dict[str, Stretch]) -> str:
     """Strokes; those that would fall on one another are drawn once."""
     ticks: set[tuple[int, int]] = set()
     marks: set[tuple[int, int, str]] = set()
-    lanes: dict[tuple[str, str], tuple[int, Stretch] | None] = {}
-    for call in calls:  # there may be very many
-        key = (call.step, call.run)
-        if key not in lanes:
-            y, stretch = rows.get(call.step.partition("/")[0]), stretches.get(call.run)
-            lanes[key] = None if y is None or stretch is None else (y, stretch)
-        lane = lanes[key]
-        if lane is None:
+    for (step, run), trail in trails.items():
+        y, stretch = rows.get(step.partition("/")[0]), stretches.get(run)
+        if y is None or stretch is None:
             continue
-        y, stretch = lane
-        x = round(stretch.at(call.started_at))
-        ticks.add((x, y))
-        if call.status == "failed":
-            marks.add((x, y, "×"))
-        elif call.doubt:
-            marks.add((x, y, "?"))
-        if len(call.attempts) > 1:
-            marks.add((x, y, "△"))
+        ticks |= {(round(stretch.at(moment)), y) for moment in trail.moments}
+        marks |= {(round(stretch.at(moment)), y, mark) for moment, found in trail.odd.values() for mark in found}
     path = "".join(f"M{x} {y + 8}v{LANE - 17}" for x, y in sorted(ticks))
     drawn = "".join(
         f'<text x="{x}" y="{y + 9}" text-anchor="middle">{mark}</text>' for x, y, mark in sorted(marks)[:300]

@@ -262,7 +262,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         book = self._book
         pauses = self._session.control.pauses()
         lanes = state.ordered(book)
-        return picture(book.runs, lanes, book.spans(), book.calls, pauses, live=self._session.run, now=now)
+        return picture(
+            book.runs, lanes, book.spans(), book.trails, pauses, calls=len(book.calls), live=self._session.run, now=now
+        )
 
     def _maker(self, of: CallRecord | StepRecord) -> str:
         run = next((run for run in self._book.runs if run.id == of.run), None)
