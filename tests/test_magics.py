@@ -495,3 +495,11 @@ def test_only_the_magics_that_people_write_are_listed(kernels: Kernels) -> None:
     kernel = kernels("%%resumable a\nx = 1")
     listed = "[name for kind in get_ipython().magics_manager.magics.values() for name in kind if 'resumable' in name]"
     assert kernel(listed).value == "['resumable', 'resumable']"
+
+
+def test_a_variable_that_is_not_loaded_is_no_magic_of_its_name(kernels: Kernels) -> None:
+    made = "%%resumable a\nhistory = [1]\ndef reset(): return 5"
+    kernels(made)
+    kernel = kernels.again(made)
+    assert kernel("%%resumable b\nreset()").value == "5"
+    assert kernel("history").value == "[1]"

@@ -234,6 +234,10 @@ def set_attributes(thing: Any, attributes: dict[str, Any]) -> None:
     vars(thing).update(attributes)
 
 
+def set_own_dict(thing: Any, _state: bool) -> None:
+    thing.__dict__ = thing
+
+
 def make_readonly(array: Any) -> Any:
     array.flags.writeable = False
     return array

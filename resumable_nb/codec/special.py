@@ -19,6 +19,7 @@ from typing import Any, Final
 import cloudpickle
 
 from resumable_nb.codec import handles, rebuild, reopen
+from resumable_nb.codec.definitions import own_dict
 from resumable_nb.widgets import is_shell, is_tied
 
 Reduced = Any
@@ -130,6 +131,13 @@ def _bunch(bunch: Any) -> Reduced:
     return type(bunch), (), dict(vars(bunch)), None, iter(bunch.items()), rebuild.set_attributes
 
 
+def _own_dict(thing: Any) -> Reduced:
+    """A dictionary that is its own ``__dict__``, so that its items are its attributes (those of statsmodels)."""
+    if own_dict(thing) is not thing:
+        return NotImplemented
+    return type(thing).__new__, (type(thing),), True, None, iter(thing.items()), rebuild.set_own_dict
+
+
 def _figure(figure: Any) -> Reduced:
     """One that pyplot has open would open itself when it is read."""
     reduced = figure.__reduce_ex__(5)
@@ -168,6 +176,8 @@ def special(kind: type) -> Reduce | None:
         return _executor
     if (kind.__module__, kind.__name__) == ("sklearn.utils._bunch", "Bunch"):
         return _bunch
+    if issubclass(kind, dict) and kind.__dictoffset__ and not any(map(_reduces_itself, kind.__mro__)):
+        return _own_dict
     if kind.__name__ == "RandomState" and "mtrand" in str(kind.__module__):
         return _random_state
     if (handle := handles.handle(kind)) is not None:

@@ -88,6 +88,25 @@ def bring_back_results(body: Body, results: Results) -> None:
     results.load(body.reads, everything=body.dynamic)
 
 
+class Shadows:
+    """A checker of IPython's prefilter: a name that is not loaded yet is a variable too, and no magic without its sign.
+
+    ``history`` alone in a cell is what ``model.fit`` returned, and ``%history`` where no such variable is.
+    """
+
+    enabled = True
+    priority = 699
+    """Just before the one that looks for magics."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def check(self, line: Any) -> Any:
+        if not session.is_open() or line.ifun.partition(".")[0] not in session.current().snapshots.pending():
+            return None
+        return self._shell.prefilter_manager.get_handler_by_name("normal")
+
+
 class Outside:
     """Where a front end or a widget reads variables and no cell runs: completion, inspection, expressions, comms."""
 
@@ -103,6 +122,9 @@ class Outside:
         self._before(shell, "user_expressions", lambda expressions, *_, **__: self._expressions(expressions.values()))
         shell.events.register("pre_execute", self._pre_execute)
         self._undo.append(lambda: shell.events.unregister("pre_execute", self._pre_execute))
+        shadows = Shadows(shell)
+        shell.prefilter_manager.register_checker(shadows)
+        self._undo.append(lambda: shell.prefilter_manager.unregister_checker(shadows))
         shell.Completer.custom_matchers.append(self._match)
         self._undo.append(lambda: shell.Completer.custom_matchers.remove(self._match))
 
