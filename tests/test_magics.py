@@ -503,3 +503,13 @@ def test_a_variable_that_is_not_loaded_is_no_magic_of_its_name(kernels: Kernels)
     kernel = kernels.again(made)
     assert kernel("%%resumable b\nreset()").value == "5"
     assert kernel("history").value == "[1]"
+
+
+def test_the_code_of_a_step_can_be_run_from_the_history(kernels: Kernels) -> None:
+    kernel = kernels("n = 0")
+    count = int(kernel("len(In)").value)
+    kernel("%%resumable a\nn += 1\nm = n")
+    assert kernel(f"In[{count}]").value == r"'n += 1\nm = n'"
+    kernel(f"%%resumable b\nexec(In[{count}])", f"%macro -q again {count}", "again")
+    assert kernel("n, m").value == "(3, 3)"
+    assert kernel("sorted(get_ipython().run_line_magic('resumable', 'steps').index)").value == "['a', 'b']"

@@ -127,6 +127,7 @@ class Hooks:
             return rewrite.raising(tree, f"{_SESSION}.raise_problem()")
         if self.cell is not None and threading.current_thread() is self._main and rewrite.is_entered(tree):
             statements = rewrite.body_of(tree)
+            _tell_history(self.shell.history_manager.input_hist_parsed)
             self.cell.set_up = configuration.set_up(statements)
             self.cell.body = analyse(statements, transform=self.shell.transform_cell)
             tree = rewrite.CellRewriter(f"{_SESSION}.cell_pending()", self.shell.ast_node_interactivity).rewrite(tree)
@@ -295,6 +296,13 @@ class Hooks:
 
     def say(self, text: str) -> None:
         say(self.shell, text)
+
+
+def _tell_history(inputs: list[str]) -> None:
+    """``In[n]`` is the cell's code: run once more by ``exec`` or as a macro, it is no step."""
+    head, _, code = inputs[-1].partition("\n") if inputs else ("", "", "")
+    if head.startswith(rewrite.ENTER):
+        inputs[-1] = code
 
 
 def _show_head(line: str, namespace: dict[str, Any]) -> None:
