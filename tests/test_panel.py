@@ -443,6 +443,38 @@ def test_a_step_to_run_again_stays_in_the_list_and_says_so(opened: Session) -> N
     assert state.step_row(held.steps["pay"], held, hold, 200.0, 0).word == "running"
 
 
+def test_the_store_is_read_again_only_when_another_process_may_have_written(
+    opened: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = Task(opened).panel()
+    panel._live.close()
+    lives = {"x": "alive"}
+    monkeypatch.setattr(opened.lease, "life", lambda holder: lives[holder.run])
+    reads: list[str] = []
+    load = panel._book.load
+    monkeypatch.setattr(type(panel._book), "load", lambda book: (reads.append("read"), load())[1])
+
+    def reads_in(seconds: int) -> int:
+        reads.clear()
+        start = panel._loaded_s
+        for second in range(seconds):
+            panel._read(start + second)
+        return len(reads)
+
+    assert reads_in(60) == 0, "nobody works on it"
+    monkeypatch.setattr(opened.lease, "owner", lambda: owner("x"))
+    assert reads_in(60) > 5
+    lives["x"] = "dead"
+    assert reads_in(60) == 1, "what it did last, and then nothing"
+    monkeypatch.setattr(opened.lease, "owner", lambda: owner("x", token="", epoch=2))
+    assert reads_in(60) == 1, "somebody was there in between"
+    panel._load_s = 1.0
+    lives["x"] = "alive"
+    monkeypatch.setattr(opened.lease, "owner", lambda: owner("x"))
+    assert not panel._is_behind(panel._loaded_s + 15), "a long read comes seldom"
+    assert panel._is_behind(panel._loaded_s + 25)
+
+
 # --- when it is drawn
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from resumable_nb.events import Event
-from resumable_nb.magics.progress import Progress
+from resumable_nb.magics.progress import Progress, rich
 
 
 class Shell:
@@ -55,3 +55,9 @@ def test_a_label_is_shown_as_text() -> None:
     turns(Progress(shell), 1, "\x1b[2J" + "x" * 1_000_000)
     assert shell.shown[0].startswith("\\x1b[2Jxxx")
     assert len(shell.shown[0]) < 200
+
+
+def test_the_bar_of_a_loop_without_a_length_stands_still_when_it_has_ended() -> None:
+    facts = {"label": "held", "done": 3, "total": None, "resumed_at": 0, "elapsed_s": 1.0}
+    assert "<progress style" in rich({**facts, "ended": False})
+    assert '<progress value="1"' in rich({**facts, "ended": True})

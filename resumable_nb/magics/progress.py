@@ -93,4 +93,6 @@ def text(facts: dict[str, Any]) -> str:
 def rich(facts: dict[str, Any]) -> str:
     label = html.escape(plain(facts["label"] or "loop", LABEL_CHARS))
     limits = f' max="{facts["total"]}" value="{facts["done"]}"' if facts["total"] else ""
+    if facts["ended"] and not limits:
+        limits = ' value="1"'  # without one the bar moves for ever
     return f'<label>{label} <progress{limits} style="vertical-align:middle"></progress> {counts(facts)}</label>'

@@ -56,7 +56,7 @@ _RULES: Final = """
 & .rnb-track { display: block; height: 8px; background: var(--rnb-soft); border: 1px solid var(--rnb-line);
   border-radius: 4px; overflow: hidden; margin: 3px 0; }
 & .rnb-track > span { display: block; height: 100%; background: var(--rnb-bar); }
-& .rnb-cells { display: grid; grid-template-columns: 8.5em minmax(0, 1fr) 11em 5em 8em; gap: 0 10px; padding: 4px 0;
+& .rnb-cells { display: grid; grid-template-columns: 9.5em minmax(0, 1fr) 11em 5em 8em; gap: 0 10px; padding: 4px 0;
   align-items: baseline; }
 & .rnb-cells > * { min-width: 0; overflow-wrap: anywhere; } & .rnb-num { text-align: right; white-space: nowrap; }
 & .rnb-wide { grid-column: 1 / -1; }

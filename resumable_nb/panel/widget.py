@@ -26,7 +26,9 @@ from resumable_nb.tooldef import drifted
 VIEWS: Final = ("Steps", "History", "Timeline")
 STATUS_S: Final = 1.0
 FOREIGN_S: Final = 2.0
-"""How often the store is read again while another process works on the task: its events do not come here."""
+FOREIGN_SHARE: Final = 0.05
+"""How often the store is read again while another process works on the task: its events do not come here. And which
+part of the time that may take."""
 COPY_S: Final = 5.0
 BUSY: Final = ("running", "pausing", "stopping")
 
@@ -47,6 +49,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._loaded = self._broken = False
         self._view = VIEWS[0]
         self._status: str = "pending"
+        self._holder: object = None
+        """Who could write when the store was last read."""
+        self._load_s = 0.0
         self._status_s = self._loaded_s = self._copied_s = self._copy_s = 0.0
         self._copied = ""
         self._detail: tuple[Any, ...] = ()
@@ -173,13 +178,23 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._copied, self._copied_s, self._copy_s = head.word, now, time.thread_time() - begun_s
 
     def _read(self, now: float) -> None:
-        foreign = not self._session.lease.held and now - self._loaded_s >= FOREIGN_S
-        if not self._loaded or foreign:
+        if not self._loaded or self._is_behind(now):
+            self._holder, begun_s = self._writer(), time.monotonic()  # before it is read: it may end meanwhile
             self._live.events.clear()
             self._book.load()
-            self._loaded, self._loaded_s = True, now
+            self._loaded, self._loaded_s, self._load_s = True, now, time.monotonic() - begun_s
         elif self._book.fold(self._live.events):
             self._status_s = 0.0
+
+    def _is_behind(self, now: float) -> bool:
+        """Whether another process may have written what is not known here: nobody writes without the lease."""
+        if self._session.lease.held or now - self._loaded_s < max(FOREIGN_S, self._load_s / FOREIGN_SHARE):
+            return False
+        return self._owner() is not MISSING or self._writer() != self._holder
+
+    def _writer(self) -> object:
+        owner = self._session.lease.owner()
+        return owner is not MISSING and (owner.epoch, owner.token, self._owner() is not MISSING)
 
     def _hold(self, now: float) -> state.Hold:
         owner = self._owner()
