@@ -54,10 +54,12 @@ def _set_environment(put: Values, gone: Iterable[str]) -> None:
         os.environ.pop(name, None)
 
 
+_LIBRARY: Final = str(Path(os.__file__).parent)
+
+
 def _paths() -> Values:
     """Entry to whether it stands before the standard library or behind it: indexes move when another one comes."""
-    library = str(Path(os.__file__).parent)
-    middle = sys.path.index(library) if library in sys.path else len(sys.path)
+    middle = sys.path.index(_LIBRARY) if _LIBRARY in sys.path else len(sys.path)
     return {entry: place < middle for place, entry in enumerate(sys.path) if isinstance(entry, str)}
 
 

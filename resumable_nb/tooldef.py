@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import functools
 import gc
 import inspect
@@ -13,39 +12,18 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
-from resumable_nb import undo
+from resumable_nb import tooloptions, undo
 from resumable_nb.canonical import fingerprint, qualified
 from resumable_nb.errors import NoContent, UsageError
 from resumable_nb.model import CallRecord, digest
 from resumable_nb.preview import is_secret
 from resumable_nb.retry import Errors, Retry
+from resumable_nb.signatures import held_by, misfit, signature_of
 from resumable_nb.source import code_form
 
 IDEMPOTENCY_KEY: Final = "idempotency_key"
-
-_ANYTHING: Final = inspect.signature(lambda *args, **kwargs: (args, kwargs))
-
-
-class ToolOptions(TypedDict, total=False):
-    """What ``@tool(...)`` takes."""
-
-    name: str
-    version: str | int
-    repeatable: bool
-    reconcile: Callable[..., Any] | None
-    compensate: Callable[..., Any] | None
-    each_call: bool
-    key: Callable[..., Any] | str | Iterable[str] | None
-    ignore: str | Iterable[str]
-    secret: str | Iterable[str]
-    terminal: type[Exception] | Iterable[type[Exception]]
-    retries: int
-    retry_on: type[Exception] | Iterable[type[Exception]]
-    backoff: float | tuple[float, float]
-    unsure: type[Exception] | Iterable[type[Exception]]
-    timeout_s: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +56,7 @@ class Tool:
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
-        return _signature(self.function)
+        return signature_of(self.function)
 
     @functools.cached_property
     def is_async(self) -> bool:
@@ -136,13 +114,19 @@ class Tool:
             differing = [[name for name in mine if mine[name] != _closure(f).get(name)] for f in alike]
             return [", ".join(names) for names in differing if names]
 
-        if others():
-            gc.collect()  # one that was replaced may live on in a cycle
+        if not others():
+            return []
+        gc.collect()  # one that was replaced may live on in a cycle
         return others()
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-        """The arguments as given, without the idempotency key. ``TypeError`` as for any function."""
-        return self._asked.bind(*args, **kwargs)
+        """The arguments as given, without the idempotency key. Raises the ``TypeError`` of any function."""
+        __tracebackhide__ = True
+        try:
+            return self._asked.bind(*args, **kwargs)
+        except TypeError as error:
+            own = getattr(self.function, "__qualname__", self.name)
+            raise misfit(own, self._asked, args, kwargs) or error from None
 
     def with_key(self, bound: inspect.BoundArguments, key: str) -> inspect.BoundArguments:
         """What the function is called with."""
@@ -186,16 +170,6 @@ class Tool:
         if self.is_asked_later:
             # It came back with its cell's variables, and was not defined again.
             _ASKED_LATER.setdefault(self.name, self)
-
-
-def check_options(options: Mapping[str, Any], whose: str = "@tool") -> None:
-    """Raises ``UsageError`` for an option that there is not, naming the nearest."""
-    known = ToolOptions.__annotations__
-    for option in options:
-        if option not in known:
-            near = difflib.get_close_matches(option, known, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
-            raise UsageError(f"{whose} has no option {option!r}; {hint}")
 
 
 _ASKED_LATER: Final[dict[str, Tool]] = {}
@@ -245,135 +219,47 @@ def _closure(function: Callable[..., Any]) -> dict[str, str]:
 
 def define(function: Callable[..., Any], options: Mapping[str, Any]) -> Tool:
     """Check everything that can be checked before the first call. Raises ``UsageError``."""
-    name = _name(function, options)
-    check_options(options, f"tool {name!r}")
-    _callable_kind(name, function)
-    held = _held(function)
-    get = functools.partial(_names, name, options, {**_signature(function).parameters, **held})
-    repeatable = bool(options.get("repeatable", False))
-    retry = _retry(name, options, repeatable)
-    timeout_s = options.get("timeout_s")
-    if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and timeout_s > 0):
-        raise UsageError(f"tool {name!r}: timeout_s={timeout_s!r} is not a number of seconds")
-    for option in ("reconcile", "compensate"):
-        if options.get(option) is not None and not callable(options[option]):
-            raise UsageError(f"tool {name!r}: {option}={options[option]!r} is not a function")
+    name = tooloptions.name_of(function, options)
+    tooloptions.check_options(options, f"tool {name!r}")
+    tooloptions.check_kind(name, function)
+    held = held_by(function)
+    get = functools.partial(tooloptions.parameters, name, options, {**signature_of(function).parameters, **held})
     key, ignore = options.get("key"), get("ignore")
     if key is not None and ignore:
         raise UsageError(f"tool {name!r}: key= says already which arguments count; leave out ignore=")
-    counted = None if key is None or callable(key) else get("key")
-    reconcile = options.get("reconcile")
-    if isinstance(function, types.FunctionType):
-        _DEFINED[name].add(function)
-        _NEWEST[name] = weakref.ref(function)
     made = Tool(
         name=name,
         function=function,
         module="" if "name" in options else getattr(function, "__module__", None) or "",
         version=str(options.get("version", "")),
-        repeatable=repeatable,
-        reconcile=reconcile,
-        compensate=options.get("compensate"),
+        repeatable=bool(options.get("repeatable", False)),
+        reconcile=tooloptions.function(name, "reconcile", options),
+        compensate=tooloptions.function(name, "compensate", options),
         each_call=bool(options.get("each_call", False)),
         key=key if callable(key) else None,
-        counted=counted,
+        counted=None if key is None or callable(key) else get("key"),
         ignore=ignore,
         secret=get("secret"),
-        terminal=_errors(name, "terminal", options),
-        retry=retry,
-        unsure=_errors(name, "unsure", options),
-        timeout_s=timeout_s,
+        terminal=tooloptions.errors(name, "terminal", options),
+        retry=tooloptions.retry(name, options),
+        unsure=tooloptions.errors(name, "unsure", options),
+        timeout_s=tooloptions.timeout_s(name, options),
         held=held,
     )
-    if reconcile is not None and inspect.iscoroutinefunction(reconcile) and not made.is_async:
+    if made.reconcile is not None and inspect.iscoroutinefunction(made.reconcile) and not made.is_async:
         raise UsageError(f"tool {name!r} is not async, so its reconcile= cannot be")
     if made.compensate is not None:
         undo.check(name, made.signature.parameters, made.is_secret, made.compensate)
-    if made.is_asked_later:
-        _ASKED_LATER[name] = made
-    else:
-        _ASKED_LATER.pop(name, None)
+    _register(made)
     return made
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """That of some functions written in C cannot be told: they take anything."""
-    try:
-        return inspect.signature(function)
-    except ValueError:
-        return _ANYTHING
-
-
-def _held(function: Callable[..., Any]) -> dict[str, Any]:
-    """What is inside a callable that is no plain function, and what calls of it are told apart by."""
-    if isinstance(function, functools.partial):
-        # Its keywords are defaults of its signature.
-        return {**_held(function.func), **{f"partial_{i}": value for i, value in enumerate(function.args)}}
-    if isinstance(function, types.FunctionType) or hasattr(function, "__wrapped__"):
-        return {}
-    if not isinstance(function, (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)):
-        # A method of a type, as ``str.upper``, is called with its object; any other object is called itself.
-        return {} if inspect.isroutine(function) else {"self": function}
-    owner = function.__self__
-    if owner is None or isinstance(owner, types.ModuleType):
-        return {}
-    return {"self": qualified(owner) if isinstance(owner, type) else owner}
-
-
-def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    if isinstance(function, (staticmethod, classmethod, property)):
-        raise UsageError(f"put @tool below @{type(function).__name__}, next to the function")
-    if not callable(function):
-        raise UsageError(f"@tool goes on a function, not on {function!r}; options are given by name: @tool(name=…)")
-    # Without the module and enclosing functions: a tool that moves from the notebook to a module stays the same tool.
-    own = getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
-    name = options.get("name", own)
-    if not isinstance(name, str) or not name or name == "<lambda>":
-        raise UsageError(f"a tool needs a name to be known by in the next kernel: tool({function!r}, name=…)")
-    return name
-
-
-def _callable_kind(name: str, function: Callable[..., Any]) -> None:
-    plain = inspect.unwrap(function)
-    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise UsageError(f"tool {name!r} yields: an iterator cannot be recorded; return a list")
-
-
-def _names(tool: str, options: Mapping[str, Any], parameters: Mapping[str, Any], option: str) -> frozenset[str]:
-    """Parameter names that an option lists; anything goes where the function takes ``**kwargs``."""
-    given = options.get(option, ())
-    names = frozenset([given] if isinstance(given, str) else given)
-    if not any(getattr(each, "kind", None) is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
-        for unknown in sorted(names - parameters.keys()):
-            near = difflib.get_close_matches(unknown, parameters, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(parameters) or 'none'}"
-            raise UsageError(f"tool {tool!r} has no parameter {unknown!r} for {option}=; {hint}")
-    return names
-
-
-def _errors(name: str, option: str, options: Mapping[str, Any]) -> Errors:
-    given = options.get(option, ())
-    errors = (given,) if isinstance(given, type) else tuple(given)
-    for each in errors:
-        if not (isinstance(each, type) and issubclass(each, Exception)):
-            raise UsageError(f"tool {name!r}: {option}= takes exception classes, not {each!r}")
-    return errors
-
-
-def _retry(name: str, options: Mapping[str, Any], repeatable: bool) -> Retry:
-    retries = options.get("retries", 0)
-    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-        raise UsageError(f"tool {name!r}: retries={retries!r} is not a count")
-    retry_on = _errors(name, "retry_on", options)
-    if retries and not retry_on:
-        if not repeatable:
-            raise UsageError(
-                f"tool {name!r}: retries= needs retry_on=, the errors after which the effect is known not to have "
-                "happened (or repeatable=True)"
-            )
-        retry_on = (Exception,)
-    backoff = options.get("backoff", (0.5, 60.0))
-    first_s, longest_s = backoff if isinstance(backoff, tuple) else (backoff, max(60.0, backoff))
-    if not 0 <= first_s <= longest_s:
-        raise UsageError(f"tool {name!r}: backoff={backoff!r} is not seconds, or (first, longest) seconds")
-    return Retry(retries=retries, retry_on=retry_on, first_s=first_s, longest_s=longest_s)
+def _register(tool: Tool) -> None:
+    """Be found by name from now on."""
+    if isinstance(tool.function, types.FunctionType):
+        _DEFINED[tool.name].add(tool.function)
+        _NEWEST[tool.name] = weakref.ref(tool.function)
+    if tool.is_asked_later:
+        _ASKED_LATER[tool.name] = tool
+    else:
+        _ASKED_LATER.pop(tool.name, None)

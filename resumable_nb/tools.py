@@ -18,7 +18,8 @@ from resumable_nb.doubt import Happened, NotHappened
 from resumable_nb.drive import drive, drive_async, value_of
 from resumable_nb.errors import UsageError
 from resumable_nb.model import MISSING
-from resumable_nb.tooldef import Tool, ToolOptions, check_options, define
+from resumable_nb.tooldef import IDEMPOTENCY_KEY, Tool, define
+from resumable_nb.tooloptions import ToolOptions, check_options
 
 __all__ = ["CollapseWarning", "Desk", "Happened", "NotHappened", "Tool", "resolve_call", "tool", "use"]
 
@@ -113,7 +114,12 @@ def _sync_wrapper(definition: Tool) -> Callable[..., Any]:
         __tracebackhide__ = True  # IPython leaves the frame out: the traceback is the user's
         desk = _desk()
         desk.checkpoint(definition.name)
-        return value_of(drive(course(definition, desk, args, kwargs), desk.sleep))
+        try:
+            due = course(definition, desk, args, kwargs)
+        except TypeError:
+            _check_fit(definition, args, kwargs)
+            raise
+        return value_of(drive(due, desk.sleep))
 
     call.tool = definition  # type: ignore[attr-defined]  # functions take attributes
     return call
@@ -124,11 +130,22 @@ def _async_wrapper(definition: Tool) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # IPython leaves the frame out: the traceback is the user's
         desk = _desk()
-        due = await course_when_due(definition, desk, args, kwargs)
+        try:
+            due = await course_when_due(definition, desk, args, kwargs)
+        except TypeError:
+            _check_fit(definition, args, kwargs)
+            raise
         return value_of(await drive_async(due, desk.sleep_async))
 
     call.tool = definition  # type: ignore[attr-defined]  # functions take attributes
     return call
+
+
+def _check_fit(definition: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raise the error of a wrong call from here, where no frame of ours shows."""
+    __tracebackhide__ = True
+    keyed = definition.keyed
+    definition.bind(args, {name: each for name, each in kwargs.items() if not (keyed and name == IDEMPOTENCY_KEY)})
 
 
 _OPTIONS: Final = "__resumable_tool__"

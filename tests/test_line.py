@@ -55,6 +55,8 @@ def test_restore(kernels: Kernels) -> None:
     kernel = kernels(PRELUDE, step("x = 1"), step("x = 2"), "x = 3")
     assert kernel("%resumable restore a").stdout == "a: restored x\n"
     assert kernel("x").value == "2"
+    there = "a: nothing to bring back: what was saved is here, as it was after a\n"
+    assert kernel("%resumable restore a").stdout == there
     kernel("%resumable restore a --version 1")
     assert kernel("x").value == "1"
 

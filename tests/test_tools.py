@@ -171,13 +171,40 @@ def test_an_iterator_as_argument_is_refused_by_name(bench: Bench, effect: Effect
     assert bench.journal.calls() == []
 
 
-def test_arguments_that_do_not_fit_are_a_type_error_and_leave_no_trace(bench: Bench) -> None:
-    @tool
-    def send(to: str, *, idempotency_key: str) -> None: ...
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [((), {}), ((1, 2, 3), {}), ((1,), {"n": 1}), ((1,), {"too": 1}), ((1, 2), {"a b": 3})],
+)
+async def test_arguments_that_do_not_fit_are_pythons_own_error_and_leave_no_trace(
+    bench: Bench, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    def send(n: int, /, m: int = 2, *, to: "list[str]", more: object = bench) -> None: ...  # noqa: UP037  # as users do
 
-    with pytest.raises(TypeError, match="to"):
-        send()  # type: ignore[call-arg]  # that is the point
+    def keyed(n: int, /, m: int = 2, *, to: str, more: object = bench, idempotency_key: str) -> None: ...
+
+    async def later(n: int, /, m: int = 2, *, to: str, more: object = bench) -> None: ...
+
+    async def call(made: Any, **key: str) -> None:
+        await made(*args, **kwargs, **key)
+
+    with pytest.raises(TypeError) as own:
+        send(*args, **kwargs)
+    for function, key in ((send, {}), (keyed, {}), (keyed, {"idempotency_key": "k"}), (later, {})):
+        with pytest.raises(TypeError) as caught:
+            await call(tool(function), **key)
+        assert str(caught.value) == str(own.value).replace("send", function.__name__)
+        # IPython leaves out frames that are marked so.
+        assert all(frame.locals.get("__tracebackhide__") for frame in caught.traceback[2:])
     assert bench.journal.calls() == []
+
+
+async def test_an_error_of_a_key_function_is_its_own(bench: Bench) -> None:
+    @tool(key=lambda n: n + "a")
+    def send(n: int) -> None: ...
+
+    with pytest.raises(TypeError, match="unsupported operand") as caught:
+        send(1)
+    assert caught.traceback[-1].name == "<lambda>"
 
 
 # --- identical calls

@@ -85,7 +85,8 @@ def _steer(task: Task, asked: argparse.Namespace) -> None:
             print(f"{asked.step}: runs again the next time its cell is executed")
         case "restore":
             names = task.restore(asked.step, asked.version)
-            print(f"{asked.step}: restored {', '.join(names) or 'no variables'}")
+            here = f"nothing to bring back: what was saved is here, as it was after {asked.step}"
+            print(f"{asked.step}: {'restored ' + ', '.join(names) if names else here}")
         case "compensate":
             task.compensate(asked.step)  # the shell says what was undone, as it does when a step fails
         case "pause":
