@@ -11,6 +11,7 @@ from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from resumable_nb import codec
 from resumable_nb.calls import CollapseWarning, course, course_when_due, resolve_call
 from resumable_nb.construction import Construction
 from resumable_nb.desk import Desk
@@ -164,7 +165,9 @@ class ToolClass(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        if str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0] in _REBUILDERS:
+        caller = sys._getframe(1)
+        package = str(caller.f_globals.get("__name__")).partition(".")[0]
+        if package in _REBUILDERS or codec.is_reading(caller.f_code):
             return super().__call__(*args, **kwargs)
         return cls.__tool__(*args, **kwargs)
 

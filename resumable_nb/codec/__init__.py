@@ -1,7 +1,7 @@
 """Values to bytes and back: notebook functions on the live namespace, large buffers apart from the stream."""
 
 from resumable_nb.codec.carry import Reply, Unsent, opened, packed, run, run_attached, run_permitted
-from resumable_nb.codec.coder import Codec
+from resumable_nb.codec.coder import Codec, is_reading
 from resumable_nb.codec.definitions import importable, is_filled, own_dict, parts_of
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
 from resumable_nb.codec.handles import stands_for_one
@@ -19,6 +19,7 @@ __all__ = [
     "dumps_value",
     "importable",
     "is_filled",
+    "is_reading",
     "loads_value",
     "opened",
     "own_dict",

@@ -168,6 +168,11 @@ def _call(function: Callable[[], T]) -> T:
     return function()
 
 
+def is_reading(code: types.CodeType) -> bool:
+    """Whether a frame with this code reads a value back, though its globals are the notebook's."""
+    return code is _call.__code__
+
+
 def _with_deep_stack(work: Callable[[A], T], argument: A) -> T:
     """Run ``work`` in a thread with a large stack: a chain may be longer than the usual one is deep."""
     outcome: list[T | BaseException] = []
