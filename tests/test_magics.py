@@ -499,8 +499,11 @@ def test_only_the_magics_that_people_write_are_listed(kernels: Kernels) -> None:
 
 def test_a_variable_that_is_not_loaded_is_no_magic_of_its_name(kernels: Kernels) -> None:
     made = "%%resumable a\nhistory = [1]\ndef reset(): return 5"
-    kernels(made)
-    kernel = kernels.again(made)
+    macro = "%%resumable m\n%macro -q again 1-2"
+    kernels("n = 7", made, macro)
+    kernel = kernels.again("n = 7", made, macro, "n = 8")
+    kernel("again")
+    assert kernel("n").value == "7"
     assert kernel("%%resumable b\nreset()").value == "5"
     assert kernel("history").value == "[1]"
 

@@ -89,21 +89,28 @@ def bring_back_results(body: Body, results: Results) -> None:
 
 
 class Shadows:
-    """A checker of IPython's prefilter: a name that is not loaded yet is a variable too, and no magic without its sign.
+    """A checker of IPython's prefilter: a name that is not loaded yet is a variable, and no magic without its sign.
 
-    ``history`` alone in a cell is what ``model.fit`` returned, and ``%history`` where no such variable is.
+    ``history`` alone in a cell is what ``model.fit`` returned, and ``%history`` where there is none; ``again`` may
+    be a macro, which the next checker looks for.
     """
 
     enabled = True
-    priority = 699
-    """Just before the one that looks for magics."""
+    priority = 249
+    """Before those that look for macros and magics."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
     def check(self, line: Any) -> Any:
-        if not session.is_open() or line.ifun.partition(".")[0] not in session.current().snapshots.pending():
+        name = line.ifun.partition(".")[0]
+        if not session.is_open() or name not in session.current().snapshots.pending():
             return None
+        if line.line.strip() == name:
+            with contextlib.suppress(ResumableError):  # the cell itself asks for it again
+                session.current().snapshots.materialise(session.current().space, [name])
+            if name in self._shell.user_ns:
+                return None
         return self._shell.prefilter_manager.get_handler_by_name("normal")
 
 
