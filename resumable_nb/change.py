@@ -10,6 +10,10 @@ SHARING: Final = "sharing of "
 """What the name of a key part begins with that says how a variable shares objects with others, and within."""
 
 
+ASSIGNED: Final = "assigned "
+"""What the name of a key part begins with that is the value of a variable that no code of the step need mention."""
+
+
 class Change(msgspec.Struct, frozen=True):
     """One part of a step key that differs: ``old`` or ``new`` is empty where the part came or went."""
 
@@ -24,7 +28,7 @@ class Change(msgspec.Struct, frozen=True):
         if self.part == "input" and self.name.startswith(SHARING):
             return self._shared()
         verb = "is new" if not self.old else "is gone" if not self.new else "changed"
-        return f"{self.part} {self.name} {verb}"
+        return f"{self.part} {self.name.removeprefix(ASSIGNED)} {verb}"
 
     def _shared(self) -> str:
         own = self.name.removeprefix(SHARING)

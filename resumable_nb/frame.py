@@ -30,6 +30,11 @@ def is_function(frame: FrameType) -> bool:
     return bool(frame.f_code.co_flags & inspect.CO_OPTIMIZED)
 
 
+def is_module(frame: FrameType) -> bool:
+    """Whether the frame is a module's or a cell's: its variables are the globals."""
+    return not is_function(frame) and frame.f_locals is frame.f_globals
+
+
 def variables(frame: FrameType) -> dict[str, Any]:
     """The frame's own variables: a function's as a copy, free variables included; else the live namespace itself."""
     return dict(frame.f_locals) if is_function(frame) else frame.f_locals

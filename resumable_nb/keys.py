@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from resumable_nb import assigned, plan, sharing
-from resumable_nb.change import SHARING
+from resumable_nb.change import ASSIGNED, SHARING
 from resumable_nb.configured import PART, Configured
 from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.fingerprint import Known, Lookup, describe, step_key
+from resumable_nb.groups import ITSELF
 from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
-from resumable_nb.snapshot import Capture, Namespace, Snapshots
+from resumable_nb.snapshot import Before, Capture, Namespace, Snapshots
 
 
 class Keys:
@@ -38,6 +39,7 @@ class Keys:
         found = set()
         for part in record.after:
             kind, _, name = part.partition(" ")
+            name = name.removeprefix(ASSIGNED)
             # What is no variable of the notebook (a file, a setting, a module's function) says not who set it.
             variable = kind in ("input", "function") and name.isidentifier() and not space.hidden(name)
             if variable and not self._snapshots.left.is_left(space, name, record.id):
@@ -47,16 +49,23 @@ class Keys:
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
         """The step's inputs in a few words each, for people."""
         lookup = self._lookup(space)
-        return {
-            name: describe(name, lookup) for name in key.inputs if not name.startswith((PART, assigned.PART, SHARING))
-        }
+        return {name: describe(name, lookup) for name in key.inputs if not name.startswith((PART, ASSIGNED, SHARING))}
+
+    def at_begin(self, key: StepKey, space: Namespace, before: Before) -> StepKey:
+        """``key`` with what the body can change without a mention, and with who shares what."""
+        partners = {name for name, shared in before.joints.items() if shared.keys() - {ITSELF}}
+        return sharing.found(
+            assigned.found_in(key, partners, self._lookup(space), earlier=before.references), before.joints
+        )
 
     def at_end(
         self, execution: Execution, space: Namespace, capture: Capture, outputs: Collection[Mapping[str, Any]]
     ) -> StepKey:
         """What the step has turned out to depend on, as that was when its body began."""
         key = self._configured.key_at_start(execution.scope.key, execution.record, outputs, execution.spec.body)
-        return sharing.found(assigned.found_in(key, capture.perhaps, self._lookup(space)), capture.joints)
+        through = capture.joints.keys() & capture.changed
+        key = assigned.found_in(key, capture.perhaps, self._lookup(space), earlier=through)
+        return sharing.found(key, capture.joints)
 
     def own_changes(
         self, execution: Execution, space: Namespace, key: StepKey, unchanged: Collection[str]

@@ -261,6 +261,10 @@ class Position(Stored, frozen=True, kw_only=True):
     """Digest of the step's key without the kept variables: those come back, whatever they are when the step goes on."""
     inputs: dict[str, str] = {}
     """Digests that the kept variables had in the step's key when the loop first began."""
+    partners: dict[str, str] = {}
+    """Variables that shared objects with the kept ones when the loop first began: they come back with them. Digests."""
+    same: tuple[str, ...] = ()
+    """Saved variables that were the objects still that they had been when the step began."""
     manifest: str = ""
     claims: dict[str, int] = {}
     """How many calls of each identity with ``each_call`` the kept turns had made."""

@@ -190,7 +190,7 @@ class Runner:
             self.replays.expect(record, spec.body, lambda: self.keys.now(spec, space))
             restored = self._snapshots.restore(space, record.manifest, step=spec.id)
         else:
-            restored = self._snapshots.restore_now(space, record.manifest)
+            restored = self._snapshots.restore_now(space, record.manifest, same=sharing.names(record.key))
             self._configured.settle()
         self._snapshots.left.note(space, restored.set, record.id)
         self._patch(space)
@@ -261,7 +261,7 @@ class Runner:
         )
         execution = Execution(spec, decision, record, key, inner, mark=mark, stops=self._control.stops)
         execution.before = self._snapshots.begin(space, spec.body)
-        inner.key = sharing.found(key, execution.before.joints)
+        inner.key = self.keys.at_begin(key, space, execution.before)
         execution.entry = Entry(inner)
         return execution
 
@@ -271,7 +271,9 @@ class Runner:
     def _fail(self, execution: Execution, space: Namespace, error: BaseException) -> StepRecord:
         assert execution.mark is not None
         assert execution.before is not None
-        self._snapshots.left.interrupt(space, execution.before.reached | execution.spec.body.writes, execution.spec.id)
+        before = execution.before
+        touched = before.reached | before.groups.keys() | execution.spec.body.writes
+        self._snapshots.left.interrupt(space, touched, execution.spec.id)
         self._memory.fail(execution.mark)
         text = scrub(f"{type(error).__name__}: {error}".removesuffix(": "))
         record = msgspec.structs.replace(

@@ -156,7 +156,7 @@ class Session:
 
         Of the pending variables the copy has those that are ``needed``: that a body can reach, or these names.
         """
-        if frame.f_globals is self.space.live and frame.f_locals is frame.f_globals:
+        if frame.f_globals is self.space.live and frames.is_module(frame):
             return self.space
         if frame.f_globals is self.space.live:
             names = self.snapshots.reach(self.space, needed) if isinstance(needed, Body) else needed

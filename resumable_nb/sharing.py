@@ -30,6 +30,11 @@ def found(key: StepKey, joints: Mapping[str, Joints]) -> StepKey:
     return msgspec.structs.replace(key, inputs=left_out(key).inputs | parts)
 
 
+def names(key: StepKey) -> frozenset[str]:
+    """The variables that the key says it of: what the step left in them was what had been there."""
+    return frozenset(name.removeprefix(SHARING) for name in key.inputs if name.startswith(SHARING))
+
+
 def now(key: StepKey, recorded: StepRecord | Missing, space: Namespace, snapshots: Snapshots) -> StepKey:
     """``key`` with how the recorded step's variables share now.
 

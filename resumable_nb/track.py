@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections import Counter
@@ -12,8 +13,9 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
+from resumable_nb import assigned, callers, scope, sharing
 from resumable_nb import frame as frames
-from resumable_nb import scope, sharing
+from resumable_nb.callers import Callers
 from resumable_nb.change import SHARING
 from resumable_nb.control import Control
 from resumable_nb.errors import UsageError
@@ -144,6 +146,7 @@ class Loop:
         self._id = f"{owner.label or 'loop'}#{self._scope.next_ordinal(f'track {owner.label}') + 1}"
         self.where = f"{owner.label or 'loop'}"
         self.done = self._kept = self._resumed_at = 0
+        self._partners: dict[str, str] = {}
         self._kept_s = self._started_s = self._keeper.monotonic()
         if owner.keep is not None:
             if not self._scope.id:
@@ -172,14 +175,21 @@ class Loop:
         return every_s is not None and self._keeper.monotonic() - self._kept_s >= every_s
 
     def _resume(self, frame: FrameType) -> None:
+        snapshots, calling = self._keeper.snapshots, Callers(frame)
+        space = self._space(frame, calling)
+        self._partners = snapshots.partners(space, self._names)
         position = self._keeper.journal.position(self._scope.id, self._id)
         if position is MISSING or not self._scope.continuing or position.key != self._key():
             return
-        space = self._keeper.space(frame, ())
-        if any(self._is_edited(space, name, position) for name in self._names):
+        if any(self._is_edited(space, name, position) for name in self._names) or self._is_edited_beside(
+            space, position
+        ):
             return
-        restored = self._keeper.snapshots.restore_now(space, position.manifest)
+        restored = snapshots.restore_now(space, position.manifest, same=position.same)
+        self._partners = position.partners
         values = {name: space.variables[name] for name in restored.names}
+        calling.assign(values)
+        values = {name: value for name, value in values.items() if not callers.is_theirs(name)}
         frames.assign(frame, values, restored.deleted)
         own = frames.own_names(frame)
         frame.f_globals.update({name: value for name, value in values.items() if name not in own})
@@ -206,24 +216,41 @@ class Loop:
             return False
         return not self._keeper.snapshots.left.is_unfinished(space, name, self._scope.id)
 
+    def _is_edited_beside(self, space: Namespace, position: Position) -> bool:
+        """Whether what shares with the kept variables began otherwise than when the kept turns were run."""
+        now, then = self._partners, position.partners
+        return any(
+            now.get(name) != then.get(name)
+            and not self._keeper.snapshots.left.is_unfinished(space, name, self._scope.id)
+            for name in now.keys() | then.keys()
+        )
+
+    def _space(self, frame: FrameType, calling: Callers, needed: Collection[str] = ()) -> Namespace:
+        """What code in ``frame`` sees, and what the functions hold that called it."""
+        space = self._keeper.space(frame, needed)
+        theirs = calling.variables(space.hidden)
+        return dataclasses.replace(space, variables=space.variables | theirs) if theirs else space
+
     def _key(self) -> str:
         """Digest of all that the step depends on, the kept variables left out."""
-        key = sharing.left_out(self._scope.key)
+        key = assigned.left_out(sharing.left_out(self._scope.key))
         inputs = {name: mark for name, mark in key.inputs.items() if name not in self._names}
         return digest(msgspec.json.encode(msgspec.structs.replace(key, inputs=inputs), order="sorted"))
 
     def _keep(self, frame: FrameType) -> None:
         names = self._names
-        space = self._keeper.space(frame, names)
+        space = self._space(frame, Callers(frame), names)
         self._keeper.snapshots.materialise(space, names)
         for name in names:
             if name not in space.variables:
                 raise UsageError(f"track(keep=…): there is no variable {name!r} at the end of turn {self.done}")
         capture = self._keeper.snapshots.save_names(space, names)
-        bad = {name: why for name, why in capture.unsaved.items() if name in names}
-        if bad:
-            name, why = next(iter(bad.items()))
-            raise UsageError(f"track(keep=…): {name!r} cannot be kept: {why}")
+        for name, why in sorted(capture.unsaved.items(), key=lambda each: each[0] not in names):
+            if name in names:
+                raise UsageError(f"track(keep=…): {name!r} cannot be kept: {why}")
+            raise UsageError(
+                f"track(keep=…): {callers.told(name)} shares objects with what is kept, and cannot be saved: {why}"
+            )
         position = Position(
             step=self._scope.id,
             loop=self._id,
@@ -233,6 +260,8 @@ class Loop:
             at=self._keeper.clock(),
             key=self._key(),
             inputs={name: mark for name, mark in self._scope.key.inputs.items() if name.removeprefix(SHARING) in names},
+            partners=self._partners,
+            same=tuple(sorted(capture.same)),
             manifest=capture.manifest_digest,
             claims=dict(self._scope.claims),
             ordinals=dict(self._scope.ordinals),

@@ -68,7 +68,7 @@ def test_why_names_what_was_one(notebook: Lives) -> None:
         "first run",
         "xs and ys are no longer one object",
         "xs and ys share an object now",
-        "xs and ys share other objects",
+        "input ys changed; xs and ys share other objects",
     ]
 
 

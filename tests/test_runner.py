@@ -145,7 +145,7 @@ def test_variable_that_is_perhaps_assigned_what_it_was_counts(new: Callable[[], 
     kernel.variables["x"] = 2
     kernel.run(text)
     assert (kernel.ran, kernel.variables["x"]) == ([text, text], 1 if y else 2)
-    assert [str(change) for change in kernel.record().changes] == ["input assigned x changed"]
+    assert [str(change) for change in kernel.record().changes] == ["input x changed"]
 
 
 def test_variable_that_was_perhaps_assigned_need_not_be_there(new: Callable[[], Kernel]) -> None:

@@ -22,7 +22,7 @@ from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
-from resumable_nb.snapshot.presence import Presence, certain, former_class
+from resumable_nb.snapshot.presence import Presence, canonical, certain, former_class
 from resumable_nb.snapshot.reach import defined_classes
 from resumable_nb.snapshot.reader import Reader
 from resumable_nb.snapshot.saver import Saver
@@ -135,18 +135,26 @@ class Snapshots:
             )
 
     def save_names(self, space: Namespace, names: Collection[str]) -> Capture:
-        """Save these variables, as they are now, and the random state.
-
-        Those come along that had shared objects with them when the running step began, and still are what they were.
-        """
+        """Save these variables, as they are now, with all that share objects with them, and the random state."""
         with self._lock:
             self.materialise(space, names)
-            chosen = frozenset(names).union(*(each.still_with(names, space.variables) for each in self._open))
-            values = {name: space.variables[name] for name in chosen}
+            values = space.visible() | {name: space.variables[name] for name in names}
             survey = self._surveyor.survey(space, values)
-            return self._saver.save(
+            chosen = frozenset(names).union(*survey.groups_of(names))
+            saved = self._saver.save(
                 space, values, survey, chosen, changed=chosen, random=randomness.random_state(), allowed=chosen
             )
+            chosen_values = {name: values[name] for name in chosen}
+            return replace(saved, same=frozenset().union(*(each.unmoved(chosen_values) for each in self._open)))
+
+    def partners(self, space: Namespace, names: Collection[str]) -> dict[str, str]:
+        """Variables that share objects with these, each with its digest; empty for what has none."""
+        with self._lock:
+            values = space.visible()
+            bound = values.keys() & names
+            found = frozenset().union(*self._surveyor.survey(space, values).groups_of(bound)) - bound
+            marks = canonical({name: values[name] for name in found})
+            return {name: marks.get(name, "") for name in found}
 
     # --- restoring
 
@@ -191,10 +199,18 @@ class Snapshots:
             had |= {*manifest.deleted, *manifest.unsaved}
             return Restored(tuple(sorted(set(names) - {RESULT})), manifest.deleted, frozenset(had - {RESULT}), result)
 
-    def restore_now(self, space: Namespace, manifest_digest: str) -> Restored:
-        """As ``restore``, with all values loaded."""
-        self.materialise(space, (restored := self.restore(space, manifest_digest)).names)
-        return restored
+    def restore_now(self, space: Namespace, manifest_digest: str, *, same: Collection[str] = ()) -> Restored:
+        """As ``restore``, with all values loaded.
+
+        ``same``: for a body that is running these are no other objects, where they still are what it began with.
+        """
+        with self._lock:
+            former = {name: space.variables[name] for name in same if name in space.variables}
+            unmoved = [(each, each.unmoved(former)) for each in self._open]
+            self.materialise(space, (restored := self.restore(space, manifest_digest)).names)
+            for before, names in unmoved:
+                before.stand_in({name: space.variables[name] for name in names.intersection(restored.names)})
+            return restored
 
     def holds(self, space: Namespace, manifest_digest: str) -> bool:
         """Whether all that a step could not save is still there."""

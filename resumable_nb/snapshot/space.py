@@ -56,10 +56,13 @@ class Before:
     random: bytes = b""
     modules: frozenset[str] = frozenset()
 
-    def still_with(self, names: Collection[str], variables: Mapping[str, Any]) -> set[str]:
-        """Variables that shared objects with these, and like these are bound to what they were."""
-        kept = {name for name, value in self.references.items() if variables.get(name, MISSING) is value}
-        return kept & {other for name in kept.intersection(names) for other in self.joints.get(name, ())}
+    def unmoved(self, variables: Mapping[str, Any]) -> set[str]:
+        """Those of the variables that are bound to what they were."""
+        return {name for name, value in variables.items() if self.references.get(name, MISSING) is value}
+
+    def stand_in(self, values: Mapping[str, Any]) -> None:
+        """These stand for the objects that were there: they are what the body has made of those."""
+        self.references |= {name: value for name, value in values.items() if name in self.groups}
 
     def joints_of(self, saved: Collection[str], variables: Mapping[str, Any]) -> dict[str, Joints]:
         """Of what was saved and still is the object that it was; what is only made anew was there by accident."""
@@ -98,6 +101,8 @@ class Capture:
     """How variables that were there before, and are saved, shared objects when the body began."""
     set: frozenset[str] = frozenset()
     """Names that it surely has set: ``changed``, what it bound to what it was, and what could not be saved."""
+    same: frozenset[str] = frozenset()
+    """Names that were saved inside a body, and are bound to what they were when it began."""
 
 
 @dataclass(frozen=True, slots=True)
