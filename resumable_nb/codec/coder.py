@@ -120,7 +120,7 @@ class Codec:
     def _read(self, stream: bytes | memoryview, buffers: Sequence[Any], library: Library) -> Any:
         decoder = Decoder(stream, buffers, self._live, library)
         # Some ``__setstate__`` look up names where they are called from, as a formula's functions.
-        load = types.FunctionType(_call.__code__, self._live)
+        load = types.FunctionType(_call.__code__, self._live) if "__builtins__" in self._live else _call
         try:
             if len(stream) < LARGE_STREAM_BYTES:
                 return load(decoder.load)
