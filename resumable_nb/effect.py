@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
@@ -59,19 +60,7 @@ class Effect:
         arguments = tool.with_key(self.claim.given, record.idempotency_key)
         while True:
             record = yield from self._begin(record)
-            try:
-                outcome = yield Invoke(
-                    tool.function,
-                    arguments.args,
-                    arguments.kwargs,
-                    self.key,
-                    self.claim.text,
-                    tool.timeout_s,
-                    functools.partial(self._late, record),
-                )
-            except GeneratorExit as gone:  # whoever drove us was interrupted or thrown away
-                self._leave_in_doubt(self._attempted(record, "the call was abandoned"), Raised(gone))
-                raise
+            outcome = yield from self._try(record, arguments)
             tries += 1
             if isinstance(outcome, Returned):
                 self.emit("call.returned")
@@ -91,6 +80,20 @@ class Effect:
                 return self._leave_in_doubt(record, outcome)
             else:
                 return (yield from self._fail(record, outcome, error))
+
+    def _try(self, record: CallRecord, arguments: inspect.BoundArguments) -> Course:
+        """The effect itself, once."""
+        tool = self.tool
+        late = functools.partial(self._late, record)
+        try:
+            return (
+                yield Invoke(
+                    tool.function, arguments.args, arguments.kwargs, self.key, self.claim.text, tool.timeout_s, late
+                )
+            )
+        except GeneratorExit as gone:  # whoever drove us was interrupted or thrown away
+            self._leave_in_doubt(self._attempted(record, "the call was abandoned"), Raised(gone))
+            raise
 
     def _changed(self) -> tuple[str, ...]:
         try:

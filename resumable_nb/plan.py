@@ -174,18 +174,25 @@ def decide_step(
                 error = "a tool call in doubt"
             return Continue(record, not changes, f"continued after {error}", changes)
         case "done":
-            if options.rerun or options.always:
-                return Run(record.version + 1, "asked to run again" if options.rerun else "always runs")
-            if changes:
-                return Run(record.version + 1, "; ".join(dict.fromkeys(map(str, changes))), changes)
-            if missing_files:
-                return Run(record.version + 1, f"missing: {', '.join(sorted(missing_files))}")
+            if (why := _why_again(options, changes, missing_files)) is not None:
+                return Run(record.version + 1, why, changes if not (options.rerun or options.always) else ())
             if record.replay and not is_set_up:
                 return Continue(record, True, f"replayed: {record.replay}")
             if record.unsaved and not may_wait:
                 names = ", ".join(sorted(record.unsaved))
                 return Continue(record, True, f"replayed: {names} could not be saved")
             return Skip(record)
+
+
+def _why_again(options: StepOptions, changes: Collection[Change], missing_files: Collection[str]) -> str | None:
+    """Why a step that is done has to be done anew."""
+    if options.rerun:
+        return "asked to run again"
+    if options.always:
+        return "always runs"
+    if changes:
+        return "; ".join(dict.fromkeys(map(str, changes)))
+    return f"missing: {', '.join(sorted(missing_files))}" if missing_files else None
 
 
 def decide_call(

@@ -107,8 +107,7 @@ def run_notebook(
         notebooks.append(_cleared(original))
         with tempfile.TemporaryFile() as errors:
             end = _run_once(notebooks[-1], _Kernel(folder, environment, started, errors))
-            errors.seek(0)
-            words = errors.read().decode(errors="replace").strip() if end == "dead" else ""
+            words = _last_words(errors) if end == "dead" else ""
         if end != "dead" or len(pids) > max_restarts:
             break
     if output is not None:
@@ -119,8 +118,15 @@ def run_notebook(
         notebooks=tuple(notebooks),
         duration_s=time.monotonic() - began_s,
         error=end if isinstance(end, CellError) else None,
-        last_words="\n".join(line for line in words.splitlines() if not line.startswith("[IPKernelApp]")),
+        last_words=words,
     )
+
+
+def _last_words(errors: IO[bytes]) -> str:
+    """What a kernel that died had written, without what Jupyter says of itself."""
+    errors.seek(0)
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("[IPKernelApp]"))
 
 
 def _run_once(notebook: Any, kernel: _Kernel) -> Literal["completed", "dead"] | CellError:

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.canonical.writer import Canonical, Expander, Node, Written, text
+from resumable_nb.canonical.leaves import text
+from resumable_nb.canonical.writer import Canonical, Expander, Node, Written
 from resumable_nb.threads import shared
 
 _BOX_BYTES: Final = 1 << 20

@@ -7,7 +7,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from resumable_nb.canonical.writer import Canonical, Expander, Node, count, shrink
+from resumable_nb.canonical.leaves import count, leaf, ordered, plain, plain_keys, scalars, shrink
+from resumable_nb.canonical.writer import Canonical, Expander, Node
 
 _STRINGS: Final = frozenset({str})
 _ROWS: Final = frozenset({dict, tuple, list})
@@ -39,9 +40,9 @@ def _sequence(value: list[Any] | tuple[Any, ...], _canon: Canonical) -> Node:
     return _table(tag, value, _index) or Node(tag, value, _index)
 
 
-def _column(column: _Column, canon: Canonical) -> bytes | Node:
+def _column(column: _Column, _canon: Canonical) -> bytes | Node:
     values = column.values
-    chunk = canon.plain(values, type(values))
+    chunk = plain(values, type(values))
     if chunk is not None:
         return chunk
     table = _table(b"[", values, column.label, column.level) if column.level < _NESTED_TABLES else None
@@ -79,7 +80,7 @@ def _dict_table(head: bytes, rows: Sequence[dict[Any, Any]], label: Label, level
         chosen = rows if len(kinds) == 1 else [row for row, its in zip(rows, of_row, strict=True) if its == k]
         own = label if len(kinds) == 1 else _nth(label, of_row, k)
         parts += [_Column([row[key] for row in chosen], _beside(own, key), level + 1) for key in keys]
-    heads = b"".join(count(len(keys)) + Canonical.plain_keys(keys) for keys in kinds)
+    heads = b"".join(count(len(keys)) + plain_keys(keys) for keys in kinds)
     return Node(b"R" + head + b"d" + count(len(kinds)) + heads, parts)
 
 
@@ -98,10 +99,10 @@ def _dict(value: dict[Any, Any], canon: Canonical) -> Node:
     if kinds == _STRINGS:
         keys, written = canon.text_keys(as_met)
         head = b"D" + count(len(keys)) + written
-    elif (ordered := canon.ordered(as_met)) is not None:
-        keys, head = ordered, b"D" + count(len(ordered)) + Canonical.plain_keys(ordered)
+    elif (in_order := ordered(as_met)) is not None:
+        keys, head = in_order, b"D" + count(len(in_order)) + plain_keys(in_order)
     else:
-        chunks = canon.scalars(value) or [canon.leaf(key) for key in value]
+        chunks = scalars(value) or [leaf(key) for key in value]
         if None in chunks or len({*chunks}) < len(chunks):
             return _pairs(value)
         keys = [key for _, key in sorted(zip(chunks, value, strict=True), key=operator.itemgetter(0))]

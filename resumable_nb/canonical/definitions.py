@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from blake3 import blake3
 
+from resumable_nb.canonical.leaves import count, plain_keys, text
 from resumable_nb.canonical.origin import home, is_ours, qualified
-from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
+from resumable_nb.canonical.writer import Canonical, Expander, Node
 from resumable_nb.source import code_form
 
 _NO_MEMBERS: Final = frozenset(
@@ -146,7 +147,7 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
     names = list(members)
     bases = [TypeName(each) for each in (type(value), *value.__bases__)]
     return Node(
-        b"t" + text(qualified(value)) + count(len(bases)) + Canonical.plain_keys(names),
+        b"t" + text(qualified(value)) + count(len(bases)) + plain_keys(names),
         [*bases, *members.values()],
         lambda i: f".{names[i - len(bases)]}" if i >= len(bases) else "",
         lenient=True,

@@ -14,10 +14,11 @@ from resumable_nb.canonical.arrays import numpy_expander
 from resumable_nb.canonical.containers import CONTAINERS
 from resumable_nb.canonical.definitions import DEFINITIONS, class_expander
 from resumable_nb.canonical.frames import frame_expander
+from resumable_nb.canonical.leaves import SCALARS
 from resumable_nb.canonical.objects import SMALL, object_expander
 from resumable_nb.canonical.origin import user_module
 from resumable_nb.canonical.tensors import tensor_expander
-from resumable_nb.canonical.writer import SCALARS, Canonical, Expander, Node
+from resumable_nb.canonical.writer import Canonical, Expander, Node
 from resumable_nb.collector import collector_off
 from resumable_nb.errors import NoContent
 

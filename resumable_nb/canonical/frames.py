@@ -8,7 +8,8 @@ from typing import Any, Final
 from blake3 import blake3
 
 from resumable_nb.canonical.arrays import columns_of
-from resumable_nb.canonical.writer import Canonical, Expander, Node, count, text
+from resumable_nb.canonical.leaves import count, text
+from resumable_nb.canonical.writer import Canonical, Expander, Node
 
 _MANY_ROWS: Final = 4096
 _NUMBERS: Final = "?bBhHiIlLqQefdFD"

@@ -22,8 +22,9 @@ from typing import Any, Final
 from blake3 import blake3
 
 from resumable_nb.canonical.definitions import Kind, kind_of, wrapper_of
+from resumable_nb.canonical.leaves import count, plain, shrink, text
 from resumable_nb.canonical.origin import qualified
-from resumable_nb.canonical.writer import Canonical, Expander, Node, Written, count, shrink, text
+from resumable_nb.canonical.writer import Canonical, Expander, Node, Written
 from resumable_nb.errors import RAISED_BY, NoContent
 from resumable_nb.source import code_form
 from resumable_nb.widgets import is_shell, is_tied
@@ -185,7 +186,7 @@ def _keys(value: Any, _canon: Canonical) -> Node:
 def _set_kind(value: set[Any] | frozenset[Any], canon: Canonical) -> Node:
     """A subclass: its own ``__reduce__`` lists the elements in the order of chance."""
     kind = kind_of(type(value), canon)
-    return Node(b"S" + kind.name, [frozenset(value), _attributes(getattr(value, "__dict__", {}), kind, canon)])
+    return Node(b"S" + kind.name, [frozenset(value), _attributes(getattr(value, "__dict__", {}), kind)])
 
 
 class _State:
@@ -197,8 +198,8 @@ class _State:
         self.found = found
 
 
-def _state_part(found: dict[str, Any], canon: Canonical) -> _State | Written:
-    chunk = canon.plain(found, dict)
+def _state_part(found: dict[str, Any]) -> _State | Written:
+    chunk = plain(found, dict)
     return _State(found) if chunk is None else Written(shrink(b"a" + chunk))
 
 
@@ -208,13 +209,13 @@ def _state(value: _State, canon: Canonical) -> Node:
     return Node(b"A" + head, [found[key] for key in keys], lambda i: f".{keys[i]}")
 
 
-def _attributes(found: Any, kind: Kind, canon: Canonical) -> object:
+def _attributes(found: Any, kind: Kind) -> object:
     """An object's state; what ``cached_property`` computed from the rest is no part of it."""
     if type(found) is not dict or not {*map(type, found)} <= _STRINGS:
         return found
     if not kind.cached.isdisjoint(found):
         found = {key: value for key, value in found.items() if key not in kind.cached}
-    return _state_part(found, canon)
+    return _state_part(found)
 
 
 # --- objects
@@ -224,7 +225,7 @@ def _pydantic(value: Any, canon: Canonical) -> Node:
     """Its fields; not which of them were given and which filled in."""
     kind = kind_of(type(value), canon)
     extra, private = (getattr(value, f"__pydantic_{each}__", None) for each in ("extra", "private"))
-    return Node(b"H" + kind.name, [_state_part(vars(value), canon), extra, private])
+    return Node(b"H" + kind.name, [_state_part(vars(value)), extra, private])
 
 
 def _object(value: Any, canon: Canonical) -> bytes | Node:
@@ -250,7 +251,7 @@ def _object(value: Any, canon: Canonical) -> bytes | Node:
         contents = _items(items), _pairs(value, pairs)
     except RuntimeError as error:  # a deque's iterator says so
         raise NoContent(f"it changed while it was read: {error}") from error
-    return Node(head + count(len(parts)), [*parts, *_states(state, kind, canon), *contents])
+    return Node(head + count(len(parts)), [*parts, *_states(state, kind), *contents])
 
 
 def _reduce(value: Any, kind: type) -> str | tuple[Any, ...]:
@@ -265,10 +266,10 @@ def _reduce(value: Any, kind: type) -> str | tuple[Any, ...]:
     return reduced
 
 
-def _states(state: Any, kind: Kind, canon: Canonical) -> list[object]:
+def _states(state: Any, kind: Kind) -> list[object]:
     if type(state) is tuple and len(state) == 2 and type(state[1]) is dict:  # with slots
-        return [_attributes(each, kind, canon) for each in state]
-    return [_attributes(state, kind, canon)]
+        return [_attributes(each, kind) for each in state]
+    return [_attributes(state, kind)]
 
 
 def _items(items: Any) -> object:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from resumable_nb.canonical.writer import Canonical, Expander, Node, text
+from resumable_nb.canonical.leaves import text
+from resumable_nb.canonical.writer import Canonical, Expander, Node
 
 
 def tensor_expander(kind: type) -> Expander | None:

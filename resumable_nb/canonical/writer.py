@@ -10,29 +10,29 @@ met again is written as the distance back to it, counted in objects that are sti
 
 from __future__ import annotations
 
-import marshal
-import math
-import operator
 import types
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from blake3 import blake3
 
+from resumable_nb.canonical.leaves import (
+    INLINE_BYTES,
+    PLAIN,
+    SCALARS,
+    count,
+    leaf,
+    plain,
+    plain_keys,
+    scalar,
+    shrink,
+    text,
+)
 from resumable_nb.errors import NoContent
 
 Expander = Callable[[Any, "Canonical"], "bytes | Node"]
 
-_INLINE: Final = 256
 _FLUSH: Final = 1 << 15
-_DUMP: Final = marshal.dumps
-_VERSION: Final = 2
-"""The last version of marshal's format in which neither references nor interning show."""
-_NAN: Final = _DUMP(math.nan, _VERSION)
-SCALARS: Final = frozenset({int, str, float, bool, type(None), bytes})
-_STRINGS: Final = frozenset({str})
-_ORDERED: Final = frozenset({int, str, float, bytes})
-_BIG: Final = 1 << 16
 _PATIENCE: Final = 300_000
 _REVISIT: Final = 50
 _LONG_PATH: Final = 200
@@ -90,27 +90,12 @@ class _Frame:
         self.hasher: blake3 | None = None
 
 
-def text(words: str) -> bytes:
-    """Text for a head, self-delimiting."""
-    data = words.encode("utf-8", "surrogatepass")
-    return len(data).to_bytes(4, "little") + data
-
-
-def count(number: int) -> bytes:
-    return number.to_bytes(8, "little")
-
-
-def shrink(chunk: bytes) -> bytes:
-    """A self-delimiting chunk, or its digest."""
-    return chunk if len(chunk) <= _INLINE else b"#" + blake3(chunk).digest(length=16)
-
-
 def _written(node: Node, chunks: list[bytes]) -> bytes:
     """The chunk of a node, from those of its parts."""
     if node.unordered:
         chunks.sort()
     body = node.head + b"".join(chunks)
-    if len(body) <= _INLINE:
+    if len(body) <= INLINE_BYTES:
         return b"@" + len(body).to_bytes(2, "little") + body
     return b"#" + blake3(body).digest(length=16)
 
@@ -195,13 +180,13 @@ class Canonical:
     def _leaves(self, parts: Sequence[object], i: int, chunks: list[bytes]) -> int:
         """Write parts from the i-th on while they are leaves, and not too many; returns where it stopped."""
         end = min(len(parts), i + _FLUSH)
-        plain, add = self.plain, chunks.append
+        add = chunks.append
         while i < end:
             part = parts[i]
             kind = type(part)
             if kind in SCALARS:
-                add(_scalar(part))
-            elif kind in _LEAVES and (chunk := plain(part, kind)) is not None:
+                add(scalar(part))
+            elif kind in PLAIN and (chunk := plain(part, kind)) is not None:
                 add(chunk)
             elif kind is Written:
                 add(part.chunk)  # type: ignore[attr-defined]  # its class was just seen
@@ -305,16 +290,9 @@ class Canonical:
         if self._revisits > _PATIENCE:
             self._refuse("it is a cyclic structure through sets, too tangled to be put in order", frame.node)
 
-    # --- leaves: scalars, and containers of nothing but scalars
-
-    def leaf(self, value: object) -> bytes | None:
-        """The chunk of a value that is no node, else ``None``."""
-        kind = type(value)
-        return _scalar(value) if kind in SCALARS else self.plain(value, kind) if kind in _LEAVES else None
-
     def small(self, value: object) -> bytes | None:
         """The chunk of a leaf, or of a container with nothing but leaves in it; else ``None``."""
-        if (chunk := self.leaf(value)) is not None:
+        if (chunk := leaf(value)) is not None:
             return chunk
         made = self._expand(value, self)
         if isinstance(made, bytes):
@@ -322,75 +300,12 @@ class Canonical:
         chunks: list[bytes] = []
         return _written(made, chunks) if self._leaves(made.parts, 0, chunks) == len(made.parts) else None
 
-    @staticmethod
-    def ordered(keys: Collection[Any]) -> list[Any] | None:
-        """The keys of a dict in their own order, if they are scalars of one kind that has one."""
-        kinds = {*map(type, keys)}
-        if len(kinds) > 1 or not kinds <= _ORDERED or (kinds == {float} and True in map(operator.ne, keys, keys)):
-            return None
-        return sorted(keys)
-
-    @staticmethod
-    def scalars(values: Collection[Any]) -> list[bytes | None]:
-        """The chunk of each value, unshortened; nothing where one is no scalar."""
-        kinds = {*map(type, values)}
-        if not kinds <= SCALARS or (float in kinds and True in map(operator.ne, values, values)):
-            return []
-        return [_DUMP(each, _VERSION) for each in values]
-
-    def plain(self, part: Any, kind: type) -> bytes | None:
-        """The chunk of a built-in container that holds scalars only, else ``None``."""
-        try:
-            if kind is dict:
-                return self._plain_dict(part)
-            kinds = {*map(type, part)}
-            if not kinds <= SCALARS or (float in kinds and True in map(operator.ne, part, part)):
-                return None
-            if kind is list or kind is tuple:
-                return shrink(_DUMP(part, _VERSION))
-            chunks = sorted([_DUMP(each, _VERSION) for each in part])
-            return shrink((b"<" if kind is set else b">") + count(len(chunks)) + b"".join(chunks))
-        except ValueError:  # more than 2 GB in one piece
-            return None
-
-    def _plain_dict(self, part: dict[Any, Any]) -> bytes | None:
-        values = part.values()
-        kinds = {*map(type, values)}
-        if not kinds <= SCALARS or (float in kinds and True in map(operator.ne, values, values)):
-            return None
-        kinds = {*map(type, part)}
-        if kinds == _STRINGS:
-            return shrink(b"{" + _DUMP(sorted(part.items()), _VERSION))
-        if not kinds <= SCALARS or (float in kinds and True in map(operator.ne, part, part)):
-            return None
-        chunks = sorted([_DUMP(item, _VERSION) for item in part.items()])
-        return shrink(b"E" + count(len(chunks)) + b"".join(chunks))
-
     def text_keys(self, as_met: tuple[str, ...]) -> tuple[list[str], bytes]:
         """Keys that are text, in order, and how they are written for a head."""
         found = self._keys.get(as_met)
         if found is None:
             keys = sorted(as_met)
-            found = keys, self.plain_keys(keys)
+            found = keys, plain_keys(keys)
             if len(self._keys) < _MANY_KEYS:
                 self._keys[as_met] = found
         return found
-
-    @staticmethod
-    def plain_keys(keys: Sequence[Any]) -> bytes:
-        """The keys of a dict, in order, for a head."""
-        return shrink(_DUMP(list(keys), _VERSION))
-
-
-def _scalar(value: Any) -> bytes:
-    kind = type(value)
-    if kind is float:
-        return _DUMP(value, _VERSION) if value == value else _NAN
-    if (kind is str or kind is bytes) and len(value) > _BIG:
-        data = value if kind is bytes else value.encode("utf-8", "surrogatepass")
-        hasher = blake3(b"big bytes" if kind is bytes else b"big str")
-        return b"#" + hasher.update(count(len(data))).update(data).digest(length=16)
-    return shrink(_DUMP(value, _VERSION))
-
-
-_LEAVES: Final = frozenset({list, tuple, dict, set, frozenset})
