@@ -210,6 +210,21 @@ def test_instances_of_replaced_classes_are_kept_apart() -> None:
     assert len(found.functions) == 2
 
 
+def test_a_class_counts_as_it_is_once_its_variable_is_loaded() -> None:
+    """An object that is loaded brings its class as it was when the object was saved."""
+    text = "class A:\n    n = {0}\n    def f(self): return A.n\nm = A()"
+
+    class Pending(Variables):
+        def value(self, name: str) -> object | Missing:
+            if name == "A":
+                self.space["A"].n = 7
+            return super().value(name)
+
+    body = analyse(ast.parse("m.f()"))
+    found = step_key(body, Pending(notebook(text.format(1))), StepOptions(), Path())
+    assert found == step_key(body, Variables(notebook(text.format(7))), StepOptions(), Path())
+
+
 def test_recursion_between_functions_and_classes_ends() -> None:
     cells = """
     def f(x): return A(g)

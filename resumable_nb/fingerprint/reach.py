@@ -201,6 +201,8 @@ class Reach:
             if self._first("type", id(kind)):
                 where = kind.__module__
                 label = kind.__qualname__ if where == NOTEBOOK else qualified_in(where, kind)
+                if where == NOTEBOOK:  # what steps have set in it since comes with the variable
+                    self._lookup.value(kind.__qualname__.partition(".")[0])
                 self._function(label, where, kind, kind)
 
     def _provenance(self, label: str) -> str:
