@@ -17,7 +17,7 @@ TIMES = re.compile(r"((?:CPU times|Wall time): ).*|[\d.]+ \wi?s ± .* per loop.*
 WRITTEN = re.compile(r"^Overwriting (?=\S+$)", re.MULTILINE)
 """A ``%%writefile`` cell is no step, so it runs in every kernel, and finds its file there."""
 
-OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
+OVERWRITTEN = re.compile(r"^[^\n]*\r(?=[^\n])", re.MULTILINE)
 """Start of a line that a progress line writes over. nbclient drops it or not, as the messages come."""
 
 LISTED = re.compile(r"%%?resumable  |'resumable': '\w+', ")
