@@ -25,7 +25,8 @@ _LINE_BYTES: Final = 1 << 16
 _TILE_BYTES: Final = 40 << 10
 _TILE_ROWS: Final = 16
 _ABREAST: Final = 32
-_STREAMS: Final = 64
+_STREAMS: Final = 40
+"""Lines that are read side by side; each lies in a page of its own, and a core knows the places of some 64 pages."""
 _FAR_BYTES: Final = 512
 _LONG_BYTES: Final = 1 << 12
 
