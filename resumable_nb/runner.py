@@ -190,7 +190,9 @@ class Runner:
             self.replays.expect(record, spec.body, lambda: self.keys.now(spec, space))
             restored = self._snapshots.restore(space, record.manifest, step=spec.id)
         else:
-            restored = self._snapshots.restore_now(space, record.manifest, same=sharing.names(record.key))
+            restored = self._snapshots.restore_now(
+                space, record.manifest, block=spec.id, same=sharing.names(record.key)
+            )
             self._configured.settle()
         self._snapshots.left.note(space, restored.set, record.id)
         self._patch(space)

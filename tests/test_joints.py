@@ -139,3 +139,11 @@ def test_a_librarys_object_beside_what_it_holds_counts() -> None:
     one = Namespace(a=xs)
     one.b = Namespace(back=one)
     assert joined(it=[one]) == joined(it=[Namespace(a=xs)]), "its own parts lead back to it"
+
+
+def test_an_equal_list_that_another_step_left_is_not_the_steps_own(notebook: Lives) -> None:
+    cells = [MAKE, ("s", "ys = xs"), ("t", "ys = list(xs)")]
+    notebook.run(*cells)
+    assert notebook.run(cells[0], ("s", "ys = xs\nmore = 1"), cells[2]) == ["s"]
+    assert notebook.value("xs") == notebook.value("ys")
+    assert notebook.value("xs") is not notebook.value("ys")

@@ -75,7 +75,7 @@ class Binding:
         left = sure and (
             self._waits(space, manifest, names, sure, step) or self._is_there(space, manifest, group, part)
         )
-        if left and self._is_joined(space, group, names):
+        if left and self._is_joined(space, group, names) and self._is_own(space, names, {*sure} - {RESULT}, step):
             return [RESULT] if RESULT in sure else []
         return sure + [
             name
@@ -103,6 +103,17 @@ class Binding:
             and (name not in sure or self._left.is_left(space, name, step))
             for name, entry in entries.items()
         )
+
+    def _is_own(self, space: Namespace, names: set[str], sure: Collection[str], step: str) -> bool:
+        """Whether equal variables are the step's: it set them last, or nobody else holds them.
+
+        Another step may have left another list with the same elements there, which is one with its own.
+        """
+        if not step or all(self._left.is_left(space, each, step) for each in sure):
+            return True
+        variables = space.visible()
+        survey = self._surveyor.survey(space, variables)
+        return all(group <= names for group in survey.groups_of(names & variables.keys()))
 
     def _is_joined(self, space: Namespace, group: Group, names: set[str]) -> bool:
         """Whether variables share with each other as they did when they were saved."""

@@ -158,10 +158,11 @@ class Snapshots:
 
     # --- restoring
 
-    def restore(self, space: Namespace, manifest_digest: str, *, step: str = "") -> Restored:
+    def restore(self, space: Namespace, manifest_digest: str, *, step: str = "", block: str = "") -> Restored:
         """Bring a step's state back; in a lazy namespace the values stay in the store until they are needed.
 
-        What could not be saved stays where it is, if it is; else the ``step``, if one is given, owes it from now on.
+        What could not be saved stays where it is, if it is; else the ``step``, if one is given, owes it from now on. A
+        ``block`` owes nothing.
 
         Raises ``Corrupt``; ``NotSaved`` where a module or an object does not come back any more.
         """
@@ -171,7 +172,7 @@ class Snapshots:
             bound = {name: imports.load(where) for name, where in manifest.imports.items() if "." not in name}
             for name in manifest.imports.keys() - bound.keys():
                 imports.load_quietly(name)
-            taken = [(group, self.binding.taken(space, manifest, group, step)) for group in manifest.groups]
+            taken = [(group, self.binding.taken(space, manifest, group, step or block)) for group in manifest.groups]
             names: list[str] = [*bound]
             chosen = {name for _, names in taken for name in names}
             missing = self.owing.missing(space, manifest_digest, manifest, chosen)
@@ -199,7 +200,9 @@ class Snapshots:
             had |= {*manifest.deleted, *manifest.unsaved}
             return Restored(tuple(sorted(set(names) - {RESULT})), manifest.deleted, frozenset(had - {RESULT}), result)
 
-    def restore_now(self, space: Namespace, manifest_digest: str, *, same: Collection[str] = ()) -> Restored:
+    def restore_now(
+        self, space: Namespace, manifest_digest: str, *, block: str = "", same: Collection[str] = ()
+    ) -> Restored:
         """As ``restore``, with all values loaded.
 
         ``same``: for a body that is running these are no other objects, where they still are what it began with.
@@ -207,7 +210,7 @@ class Snapshots:
         with self._lock:
             former = {name: space.variables[name] for name in same if name in space.variables}
             unmoved = [(each, each.unmoved(former)) for each in self._open]
-            self.materialise(space, (restored := self.restore(space, manifest_digest)).names)
+            self.materialise(space, (restored := self.restore(space, manifest_digest, block=block)).names)
             for before, names in unmoved:
                 before.stand_in({name: space.variables[name] for name in names.intersection(restored.names)})
             return restored
