@@ -146,6 +146,8 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     output: str = ""
     random: str = ""
     """Blob with the state of the random generators at the step's first start."""
+    sharing: str = ""
+    """Digest of how what it found shared objects, when its body began."""
     makes: tuple[str, ...] = ()
     size_bytes: int = 0
     saved_names: tuple[str, ...] = ()
@@ -261,8 +263,9 @@ class Position(Stored, frozen=True, kw_only=True):
     """Digest of the step's key without the kept variables: those come back, whatever they are when the step goes on."""
     inputs: dict[str, str] = {}
     """Digests that the kept variables had in the step's key when the loop first began."""
-    partners: dict[str, str] = {}
-    """Variables that shared objects with the kept ones when the loop first began: they come back with them. Digests."""
+    given: dict[str, str] = {}
+    """Digests, when the loop first began, of what comes back with it and is no part of the step's key: kept variables
+    that its code does not mention, and those from before the step that shared objects with kept ones."""
     same: tuple[str, ...] = ()
     """Saved variables that were the objects still that they had been when the step began."""
     manifest: str = ""

@@ -231,6 +231,9 @@ class Runner:
             random_blob = earlier.random
         else:
             random_blob, rows = self._journal.blob_row(random_state())
+        before = self._snapshots.begin(space, spec.body)
+        shared = sharing.begun(before.joints, spec.body.writes)
+        unchanged = earlier is not MISSING and same_key and earlier.sharing == shared
         record = StepRecord(
             id=spec.id,
             name=spec.name,
@@ -242,10 +245,11 @@ class Runner:
             why=why,
             changes=changes,
             previews=self.keys.previews(key, space),
-            first_call=earlier.first_call if earlier is not MISSING and same_key else self._journal.count(spec.id),
+            first_call=earlier.first_call if earlier is not MISSING and unchanged else self._journal.count(spec.id),
             started_at=self._clock(),
             text=spec.text,
             random=random_blob,
+            sharing=shared,
             memory=mark.blob,
             settings="" if earlier is MISSING else earlier.settings,
         )
@@ -258,12 +262,12 @@ class Runner:
             version=version,
             key=key,
             continuing=isinstance(decision, plan.Continue),
-            unchanged=same_key,
+            unchanged=unchanged,
             first_call=record.first_call,
         )
         execution = Execution(spec, decision, record, key, inner, mark=mark, stops=self._control.stops)
-        execution.before = self._snapshots.begin(space, spec.body)
-        inner.key = self.keys.at_begin(key, space, execution.before)
+        execution.before = before
+        inner.key = self.keys.at_begin(key, space, before)
         execution.entry = Entry(inner)
         return execution
 

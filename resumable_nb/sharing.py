@@ -6,13 +6,13 @@ were then, those would be joined, or apart, as they were then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from resumable_nb.change import SHARING
 from resumable_nb.groups import Joints
-from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
+from resumable_nb.model import MISSING, Missing, StepKey, StepRecord, digest
 from resumable_nb.snapshot import Namespace, Snapshots
 
 _ALONE = "alone"
@@ -28,6 +28,17 @@ def found(key: StepKey, joints: Mapping[str, Joints]) -> StepKey:
     """``key`` with how these variables shared, and no others."""
     parts = {SHARING + name: _told(each) for name, each in sorted(joints.items())}
     return msgspec.structs.replace(key, inputs=left_out(key).inputs | parts)
+
+
+def begun(joints: Mapping[str, Joints], made: Collection[str]) -> str:
+    """Digest of how variables shared when a body began; without those that are ``made`` by an earlier run of it."""
+    there = {
+        name: _told({other: mark for other, mark in each.items() if other not in made})
+        for name, each in joints.items()
+        if name not in made
+    }
+    told = {name: each for name, each in there.items() if each != _ALONE}
+    return digest(msgspec.json.encode(told, order="sorted")) if told else ""
 
 
 def names(key: StepKey) -> frozenset[str]:

@@ -146,7 +146,7 @@ class Loop:
         self._id = f"{owner.label or 'loop'}#{self._scope.next_ordinal(f'track {owner.label}') + 1}"
         self.where = f"{owner.label or 'loop'}"
         self.done = self._kept = self._resumed_at = 0
-        self._partners: dict[str, str] = {}
+        self._given: dict[str, str] = {}
         self._kept_s = self._started_s = self._keeper.monotonic()
         if owner.keep is not None:
             if not self._scope.id:
@@ -177,7 +177,8 @@ class Loop:
     def _resume(self, frame: FrameType) -> None:
         snapshots, calling = self._keeper.snapshots, Callers(frame)
         space = self._space(frame, calling)
-        self._partners = snapshots.partners(space, self._names)
+        known = self._scope.key.inputs.keys() & self._names
+        self._given = {name: mark for name, mark in snapshots.given(space, self._names).items() if name not in known}
         position = self._keeper.journal.position(self._scope.id, self._id)
         if position is MISSING or not self._scope.continuing or position.key != self._key():
             return
@@ -186,7 +187,7 @@ class Loop:
         ):
             return
         restored = snapshots.restore_now(space, position.manifest, same=position.same)
-        self._partners = position.partners
+        self._given = position.given
         values = {name: space.variables[name] for name in restored.names}
         calling.assign(values)
         values = {name: value for name, value in values.items() if not callers.is_theirs(name)}
@@ -217,8 +218,8 @@ class Loop:
         return not self._keeper.snapshots.left.is_unfinished(space, name, self._scope.id)
 
     def _is_edited_beside(self, space: Namespace, position: Position) -> bool:
-        """Whether what shares with the kept variables began otherwise than when the kept turns were run."""
-        now, then = self._partners, position.partners
+        """Whether what comes back with the loop, and is no input, began otherwise than when the kept turns were run."""
+        now, then = self._given, position.given
         return any(
             now.get(name) != then.get(name)
             and not self._keeper.snapshots.left.is_unfinished(space, name, self._scope.id)
@@ -260,7 +261,7 @@ class Loop:
             at=self._keeper.clock(),
             key=self._key(),
             inputs={name: mark for name, mark in self._scope.key.inputs.items() if name.removeprefix(SHARING) in names},
-            partners=self._partners,
+            given=self._given,
             same=tuple(sorted(capture.same)),
             manifest=capture.manifest_digest,
             claims=dict(self._scope.claims),

@@ -232,3 +232,11 @@ def test_a_finished_step_that_is_replayed_makes_no_call_that_is_not_recorded(ker
     assert shown[-1].error == "NotSaved", shown[-1].text
     assert "is not recorded as done" in shown[-1].text
     assert ledger(tmp_path) == [["pay", "o1"]]
+
+
+def test_names_that_are_no_longer_one_object_are_another_beginning(kernels: Kernels) -> None:
+    cell = "%%resumable shop\nbooked.append(1)\npay(len(asked))\ndie_once()"
+    with pytest.raises(Died):
+        kernels.again(PRELUDE, "asked = []\nbooked = asked", cell)
+    kernel = kernels.again(PRELUDE, "asked = []\nbooked = []", cell)
+    assert ledger(kernel.folder) == [["pay", 1], ["pay", 0]]

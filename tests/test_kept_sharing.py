@@ -135,3 +135,27 @@ def test_what_shares_and_cannot_be_saved_is_named_at_the_first_turn(kernels: Ker
     shown = kernels(PRELUDE).attempt(f"%%resumable a\n{cell}")
     assert shown.error == "UsageError"
     assert f"{name} shares objects with what is kept, and cannot be saved: " in shown.said
+
+
+def test_kept_variable_that_the_cell_does_not_mention_is_edited_above(kernels: Kernels) -> None:
+    both = loop("seen").replace("keep=[", "keep=['xs', ")
+    cell = f"%%resumable a\nseen = []\n{both}"
+    with pytest.raises(Died):
+        kernels(PRELUDE, "xs = [1]", cell)
+    kernel = until_done(kernels, "xs = [2]", cell)
+    assert kernel("print(xs, seen)").stdout == "[2] [0, 1, 2, 3]\n"
+
+
+def test_what_the_step_makes_anew_each_time_is_no_reason_to_begin_anew(kernels: Kernels) -> None:
+    cell = """%%resumable a
+import time
+xs = []
+run = {"began": time.time_ns(), "xs": xs}
+for n in track(range(4), "turns", keep=["xs"]):
+    ledger(n)
+    xs.append(n)
+    die_once("death", n == 2)
+"""
+    kernel = until_done(kernels, cell)
+    assert kernel("print(xs, run['xs'] is xs)").stdout == "[0, 1, 2, 3] True\n"
+    assert ledger(kernel.folder) == list("012" + "23")

@@ -147,12 +147,17 @@ class Snapshots:
             chosen_values = {name: values[name] for name in chosen}
             return replace(saved, same=frozenset().union(*(each.unmoved(chosen_values) for each in self._open)))
 
-    def partners(self, space: Namespace, names: Collection[str]) -> dict[str, str]:
-        """Variables that share objects with these, each with its digest; empty for what has none."""
+    def given(self, space: Namespace, names: Collection[str]) -> dict[str, str]:
+        """Of these variables, and all that share objects with them, those that were there before the running body.
+
+        Each with its digest; empty for what has none.
+        """
         with self._lock:
             values = space.visible()
             bound = values.keys() & names
-            found = frozenset().union(*self._surveyor.survey(space, values).groups_of(bound)) - bound
+            chosen = bound.union(*self._surveyor.survey(space, values).groups_of(bound))
+            values = {name: values[name] for name in chosen}
+            found = {name for each in self._open for name in each.unmoved(values)}
             marks = canonical({name: values[name] for name in found})
             return {name: marks.get(name, "") for name in found}
 
