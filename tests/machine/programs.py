@@ -119,9 +119,13 @@ changes = st.one_of(
     st.builds("ALIAS.append(({}) % 10)".format, values),
     st.sampled_from(["del LIST[:1]", "LIST.sort()"]),
 )
+rebinds = st.sampled_from(["LIST = ALIAS", "LIST = list(ALIAS)"])
+joins = st.sampled_from(["es = [LIST, ALIAS]", "es = {'a': LIST}", "LIST = es['a'] if type(es) is dict else es[0]"])
 stamps = st.builds("OWN = stamp(({}) % 4, tick())".format, values)
 gathered = st.builds("OWN = sum(await asyncio.gather(apay(0), apay(({}) % 4))) % 10".format, values)
-simple = st.one_of(changes, calls, calls, handled, stamps, gathered)
+kept = st.one_of(changes, calls, calls, handled, stamps, gathered)
+"""What a turn may do that keeps what it changes: a list that it binds anew may have been another one's, too."""
+simple = kept | joins | rebinds
 
 
 def block(head: str, lines: list[str]) -> str:
@@ -141,7 +145,9 @@ KEPT = (", keep=['OWN', 'LIST']", ", keep=['OWN', 'LIST'], every=2")
 
 
 def nested() -> st.SearchStrategy[str]:
-    inner = st.one_of(calls, calls, handled, stamps, gathered, changes) | st.builds("ds = [{}]".format, constants)
+    inner = st.one_of(calls, calls, handled, stamps, gathered, changes, joins, rebinds) | st.builds(
+        "ds = [{}]".format, constants
+    )
     heads = st.sampled_from(['with step("m")', 'with step("n")'])
     return st.builds(block, heads, st.lists(inner, min_size=1, max_size=3))
 
@@ -166,11 +172,13 @@ statements = st.one_of(
     calls,
     handled,
     changes,
+    joins,
+    rebinds,
     simple,
     notes,
     books,
     books,
-    loops(st.one_of(simple, simple, notes, appends), keep=True),
+    loops(st.one_of(kept, kept, notes, appends), keep=True),
     loops(turns | nested()),
     nested(),
     rare,

@@ -1,7 +1,4 @@
-"""Random programs of calls, errors, crashes, edits and re-runs keep the promises.
-
-Which names are one list does not change above a step: see ``test_joints.py``.
-"""
+"""Random programs of calls, errors, crashes, edits and re-runs keep the promises."""
 
 from __future__ import annotations
 
