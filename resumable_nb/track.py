@@ -59,13 +59,15 @@ def track(
 ) -> Track[T]:
     """Iterate with progress; with ``keep=``, go on after a crash at the last kept turn.
 
-    ``keep`` names the variables that a turn needs from the turns before it (``[]``: none). Their values, the state of
-    the random generators and the position are committed after every ``every`` turns, or when ``every_s`` seconds have
-    gone since the last time (default: every turn), and after the last turn. When the step is continued, as many
-    items of ``iterable`` as turns are kept are passed over, and the variables are as they were then. Without ``keep``
-    all turns run again, and recorded tool calls answer from the journal.
+    ``keep`` names the variables that turns change (``[]``: none); whoever shares objects with them, also in functions
+    that called this one, gets them back with them. Their values, the state of the random generators and the position
+    are committed after every ``every`` turns, or when ``every_s`` seconds have gone since the last time (default: every
+    turn), and after the last turn. When the step is continued, as many items of ``iterable`` as turns are kept are
+    passed over, and the variables are as they were then. Without ``keep`` all turns run again, and recorded tool calls
+    answer from the journal.
 
-    Works with ``async for`` too. Raises ``UsageError`` for ``keep`` outside a step, and for a name that is not bound.
+    Works with ``async for`` too. Raises ``UsageError`` for ``keep`` outside a step, for a name that is not bound, and
+    where what is kept, or shares objects with it, cannot be saved.
     """
     if isinstance(keep, str):
         keep = [keep]
@@ -250,7 +252,8 @@ class Loop:
             if name in names:
                 raise UsageError(f"track(keep=…): {name!r} cannot be kept: {why}")
             raise UsageError(
-                f"track(keep=…): {callers.told(name)} shares objects with what is kept, and cannot be saved: {why}"
+                f"track(keep=…): {callers.told(name)} shares objects with what is kept, and cannot be saved: {why}; "
+                f"make it after the loop, or give it a copy"
             )
         position = Position(
             step=self._scope.id,
