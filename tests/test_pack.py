@@ -40,7 +40,8 @@ def test_a_chunk_is_what_its_name_says_though_the_array_changes_meanwhile(size_b
     raw = bytearray(b"\1" * size_bytes)
     writer = Changing(raw)
     made = builder(writer).add(memoryview(raw), size_bytes)
-    assert [each.digest for each in made.extents] == [pack.digest(data) for data in writer.written]
+    # A second chunk that was copied before the change is the first one again.
+    assert {each.digest for each in made.extents} == {pack.digest(data) for data in writer.written}
     assert writer.written[0][:1] == b"\1"
 
 

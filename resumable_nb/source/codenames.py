@@ -26,7 +26,7 @@ _NOTHING: Final = frozenset({"NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NU
 
 
 _HAS_DOCSTRING: Final = 0x4000000
-"""A flag of code objects, from Python 3.13 on; before, a function's first constant is its docstring or ``None``."""
+"""A flag of code objects, from Python 3.14 on; before, a function's first constant is its docstring or ``None``."""
 _ANY_NAME: Final = frozenset({"eval"})
 """Code that looks this up may look up whatever there is."""
 
@@ -94,7 +94,7 @@ def code_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
 
 def _texts(code: types.CodeType) -> tuple[object, ...]:
     """The constants but for the docstring."""
-    if sys.version_info >= (3, 13):
+    if sys.version_info >= (3, 14):
         return code.co_consts[bool(code.co_flags & _HAS_DOCSTRING) :]
     made_of_def = code.co_flags & inspect.CO_OPTIMIZED and (code.co_name == "<lambda>" or code.co_name[0] != "<")
     return code.co_consts[bool(made_of_def) :]
