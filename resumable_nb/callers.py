@@ -23,11 +23,12 @@ class Callers:
 
     def variables(self, hidden: Callable[[str], bool]) -> dict[str, Any]:
         """What they hold, by names that also say whose it is."""
+        own = frames.own_names(self._inner)
         return {
             self._name(at, name): value
             for at, each in enumerate(self._frames)
             for name, value in frames.variables(each).items()
-            if not hidden(name) and not self._is_seen(each, name)
+            if not hidden(name) and (name in own or not self._is_seen(each))
         }
 
     def assign(self, values: Mapping[str, Any]) -> None:
@@ -37,10 +38,9 @@ class Callers:
             if own := {name: value for name, value in own.items() if value is not MISSING}:
                 frames.assign(each, own)
 
-    def _is_seen(self, frame: FrameType, name: str) -> bool:
-        """Whether the inner code sees this very variable."""
-        same = frames.is_module(frame) and frame.f_globals is self._inner.f_globals
-        return same and name not in frames.own_names(self._inner)
+    def _is_seen(self, frame: FrameType) -> bool:
+        """Whether the inner code sees these very variables, where it has none of its own under their names."""
+        return frames.is_module(frame) and frame.f_globals is self._inner.f_globals
 
     def _name(self, at: int, name: str) -> str:
         return f"{name}{_OF}{self._frames[at].f_code.co_qualname}{_OF}{at}"

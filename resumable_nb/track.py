@@ -184,9 +184,8 @@ class Loop:
         position = self._keeper.journal.position(self._scope.id, self._id)
         if position is MISSING or not self._scope.continuing or position.key != self._key():
             return
-        if any(self._is_edited(space, name, position) for name in self._names) or self._is_edited_beside(
-            space, position
-        ):
+        edited = any(self._is_edited(space, name, position) for name in self._names)
+        if edited or self._is_edited_beside(space, position):
             return
         restored = snapshots.restore_now(space, position.manifest, same=position.same)
         self._given = position.given
