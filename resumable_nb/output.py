@@ -1,7 +1,8 @@
 """What a cell shows: recorded in order while it streams live, and shown again.
 
 An output is a dict as in a notebook file: ``stream`` (name, text), ``display_data`` and ``execute_result`` (data,
-metadata, display_id), and ``update_display_data`` for a display that was made before the recording.
+metadata, display_id), and ``update_display_data`` for a display that was made before the recording. Messages that
+code sends by itself on a kernel's session count as what they say.
 
 Out of reach: what child processes write to a terminal by themselves, handlers that hold an older ``sys.stderr``, and
 what is redirected (it is not shown then either).
@@ -137,6 +138,7 @@ class _Tap:
         self._wrap(shell.display_pub, "publish", self._publish)
         self._wrap(shell.display_pub, "clear_output", self._clear_output)
         self._wrap(shell.displayhook, "write_format_data", self._result)
+        self._wrap(_session(shell), "send", self._send)
         for own in ("write_output_prompt", "finish_displayhook"):  # a terminal prints the prompt
             self._wrap(shell.displayhook, own, _silent)
         self._wrap(shell, "_showtraceback", _silent)  # a traceback belongs to an error, which is recorded as such
@@ -185,15 +187,34 @@ class _Tap:
 
     def _publish(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def publish(data: Any, metadata: Any = None, *args: Any, **options: Any) -> Any:
-            display_id = (options.get("transient") or {}).get("display_id")
-            if options.get("update") and display_id is not None:
-                self._tell(lambda recorder: recorder.update(data, metadata or {}, display_id))
-            else:
-                self._tell(lambda recorder: recorder.show("display_data", data, metadata or {}, display_id))
+            kind = "update_display_data" if options.get("update") else "display_data"
+            self._display(kind, data, metadata, options.get("transient"))
             with _mute():
                 return original(data, metadata, *args, **options)
 
         return publish
+
+    def _display(self, kind: str, data: Any, metadata: Any, transient: Any) -> None:
+        display_id = (transient or {}).get("display_id")
+        if kind == "update_display_data" and display_id is not None:
+            self._tell(lambda recorder: recorder.update(data, metadata or {}, display_id))
+        else:
+            kind = "execute_result" if kind == "execute_result" else "display_data"
+            self._tell(lambda recorder: recorder.show(kind, data, metadata or {}, display_id))
+
+    def _send(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A kernel's ``Session.send``. What code sends itself is seen here only; the rest is muted on its way here."""
+
+        def send(stream: Any, message: Any, content: Any = None, parent: Any = None, *args: Any, **options: Any) -> Any:
+            whole = message if isinstance(message, Mapping) else {}
+            kind = whole.get("msg_type", message)
+            if kind in ("display_data", "update_display_data", "execute_result"):
+                said, of = (whole["content"], whole.get("parent_header")) if whole else (content, parent)
+                if _message_id(of) == _message_id(self._shell.get_parent()):  # of another cell: shown there
+                    self._display(kind, said["data"], said.get("metadata"), said.get("transient"))
+            return original(stream, message, content, parent, *args, **options)
+
+        return send
 
     def _clear_output(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def clear_output(wait: bool = False) -> Any:
@@ -218,6 +239,16 @@ def _silent(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **options)
 
     return call
+
+
+def _session(shell: Any) -> Any:
+    """What a kernel sends its messages with; ``None`` in a terminal."""
+    return getattr(getattr(shell, "kernel", None), "session", None)
+
+
+def _message_id(parent: Any) -> Any:
+    parent = parent or {}
+    return parent.get("header", parent).get("msg_id")
 
 
 def _figures() -> list[Any]:
@@ -260,6 +291,8 @@ def replay(shell: Any, outputs: list[Output]) -> None:
             case "stream":
                 stream = sys.stdout if output["name"] == "stdout" else sys.stderr
                 stream.write(output["text"])
+            case "execute_result" if "display_id" in output and _session(shell) is not None:
+                _send_result(shell, output)
             case "execute_result":
                 hook = shell.displayhook
                 hook.start_displayhook()
@@ -271,6 +304,17 @@ def replay(shell: Any, outputs: list[Output]) -> None:
                 if "display_id" in output:
                     options["transient"] = {"display_id": output["display_id"]}
                 shell.display_pub.publish(_lasting(output["data"]), output["metadata"], **options)
+
+
+def _send_result(shell: Any, output: Output) -> None:
+    """A result that can be updated: a display hook has no such thing, a message does."""
+    content = {
+        "execution_count": shell.displayhook.prompt_count,
+        "data": _lasting(output["data"]),
+        "metadata": output["metadata"],
+        "transient": {"display_id": output["display_id"]},
+    }
+    _session(shell).send(shell.kernel.iopub_socket, "execute_result", content, shell.get_parent())
 
 
 def _lasting(data: dict[str, Any]) -> dict[str, Any]:

@@ -380,6 +380,13 @@ from resumable_nb.widgets import WIDGET
 ip, saved = get_ipython(), {}
 active = []
 
+def send(kind, value, display_id=None, parent=None):
+    data, metadata = ip.display_formatter.format(value)
+    content = {"data": data, "metadata": metadata, "transient": {"display_id": display_id} if display_id else {}}
+    if kind == "execute_result":
+        content["execution_count"] = ip.displayhook.prompt_count
+    ip.kernel.session.send(ip.kernel.iopub_socket, kind, content, parent or ip.get_parent())
+
 def before(info):
     if info.raw_cell.startswith("# record"):
         active.append(Recorder(ip))
@@ -399,6 +406,9 @@ CASES = {
     "html result": "pd.DataFrame({'x': [1, 2]})",
     "metadata": "display(HTML('<b>x</b>'), metadata={'text/html': {'isolated': True}})",
     "raw bytes": "ip.display_pub.publish({'image/png': b'12345'})",
+    "sent by hand": "for kind in ('display_data', 'execute_result'):\n    send(kind, kind)\ndisplay('end')",
+    "result by hand, updated": "send('execute_result', 1, 'n')\nprint('x')\nsend('update_display_data', 2, 'n')",
+    "sent to another cell": "print('here')\nsend('display_data', 1, parent={'header': {'msg_id': 'other'}})",
     "figure": "print('a')\nplt.plot([1, 2])\nprint('b')",
     "two figures": "plt.plot([1])\nplt.show()\nprint('between')\nplt.plot([2]);",
     "cleared": "print('a')\nclear_output()\nprint('b')",
@@ -420,6 +430,8 @@ def cells() -> list[Any]:
         "replay(ip, decode(saved['last']))",
         "# record\nupdate_display('second', display_id='earlier')",
         "update_display('first', display_id='earlier')\nreplay(ip, decode(saved['last']))",
+        "# record\nsend('execute_result', 'first', 'result')",
+        "replay(ip, decode(saved['last']))\nsend('update_display_data', 'second', 'result')",
         "rich.traceback.install();",
         "# record\nprint('before')\n1 / 0",
         "replay(ip, decode(saved['last']))",
@@ -487,8 +499,15 @@ def test_kernel_replays_an_update_of_an_earlier_display(executed: list[Any]) -> 
 
 
 @pytest.mark.kernel
+def test_kernel_updates_a_result_that_was_replayed(executed: list[Any]) -> None:
+    result = executed[1 + 2 * len(CASES) + 5].outputs[0]
+    assert result.output_type == "execute_result"
+    assert result.data["text/plain"] == "'second'"
+
+
+@pytest.mark.kernel
 def test_kernel_does_not_record_a_rich_traceback(executed: list[Any]) -> None:
-    at = 1 + 2 * len(CASES) + 5
+    at = 1 + 2 * len(CASES) + 7
     assert "ZeroDivisionError" in str(executed[at].outputs)
     assert shown(executed[at + 1]) == [{"output_type": "stream", "name": "stdout", "text": "before\n"}]
 
