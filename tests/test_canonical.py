@@ -692,6 +692,21 @@ def test_a_function_over_a_lock_still_has_a_digest() -> None:
     assert fingerprint(times(threading.Lock())) == fingerprint(times(threading.Lock())) != fingerprint(times(1))
 
 
+@pytest.mark.parametrize(
+    ("method", "draw", "own"),
+    [(random.random, random.random, random.Random(1).random), (random.randint, random.random, random.Random(1).randint),
+     (np.random.randn, np.random.rand, np.random.RandomState(1).randn)],
+    ids=["in C", "in Python", "numpy's"],
+)  # fmt: skip
+def test_a_function_that_a_library_keeps_state_behind_counts_by_its_name(method: Any, draw: Any, own: Any) -> None:
+    """``from random import randint`` depends on the state no more than ``import random``; an own object does."""
+    before, apart = fingerprint(method), fingerprint(own)
+    draw()
+    assert fingerprint(method) == before != apart
+    own(1, 2) if own.__name__ == "randint" else own()
+    assert fingerprint(own) != apart
+
+
 def test_recursive_functions_end() -> None:
     text = "def outer():\n def f(x): return g(x)\n def g(x): return f(x) + {}\n return f\nf = outer()"
     assert fingerprint(compiled(text.format(1))) == fingerprint(compiled(text.format(1)))

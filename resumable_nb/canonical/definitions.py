@@ -154,15 +154,29 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
     )
 
 
-def _method(value: types.MethodType, _canon: Canonical) -> Node:
+def _method(value: types.MethodType, canon: Canonical) -> bytes | Node:
+    if where := _hidden_owner(value, canon):
+        return b"B" + text(f"{where}.{value.__name__}")
     return Node(b"b", [value.__func__, value.__self__], lambda i: ".__self__" if i else "")
 
 
-def _builtin(value: types.BuiltinFunctionType, _canon: Canonical) -> bytes | Node:
+def _builtin(value: types.BuiltinFunctionType, canon: Canonical) -> bytes | Node:
     owner = value.__self__
     if owner is None or isinstance(owner, types.ModuleType | type):
         return b"B" + text(f"{qualified(owner) if owner is not None else value.__module__}.{value.__qualname__}")
+    if where := _hidden_owner(value, canon):
+        return b"B" + text(f"{where}.{value.__name__}")
     return Node(b"b" + text(value.__name__), [owner], lambda _i: ".__self__")
+
+
+def _hidden_owner(value: types.MethodType | types.BuiltinFunctionType, canon: Canonical) -> str:
+    """The library's module that has this method of an object of its own for a function: ``random.randint``.
+
+    What state that object is in does not count for those who import it, as it does not for those who import the module.
+    """
+    where = type(value.__self__).__module__
+    found = getattr(sys.modules.get(where), "__dict__", {}).get(value.__name__)
+    return where if found is value and not canon.is_user(where) else ""
 
 
 def _descriptor(value: Any, _canon: Canonical) -> bytes:
