@@ -12,9 +12,12 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty
 from typing import IO, Any, Final, Literal
 
 import nbformat
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
@@ -26,6 +29,7 @@ from resumable_nb.errors import Stopped, UsageError
 STARTUP_TIMEOUT_S: Final = 120
 IOPUB_TIMEOUT_S: Final = 60
 LIFE_SIGN_S: Final = 0.05
+LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,26 @@ class Report:
     @property
     def restarts(self) -> int:
         return len(self.pids) - 1
+
+
+class ReplyChannel(AsyncZMQSocketChannel):
+    """Looks for replies by itself: what nbclient sends to ``Output`` widgets on their socket may eat the wake-up."""
+
+    async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]  # as the base has it
+        until_s = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left_s = LOOK_S if until_s is None else until_s - time.monotonic()
+            try:
+                return await super().get_msg(max(0.0, min(LOOK_S, left_s)))
+            except Empty:
+                if until_s is not None and time.monotonic() >= until_s:
+                    raise
+
+
+class KernelClient(AsyncKernelClient):
+    """A client of a kernel that misses no reply."""
+
+    shell_channel_class = ReplyChannel
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +209,8 @@ async def _execute(notebook: Any, kernel: _Kernel, on_cell: Callable[..., None])
 @contextlib.asynccontextmanager
 async def _started(notebook: Any, kernel: _Kernel) -> AsyncIterator[Any]:
     """A kernel for the block; no process, port or file of it is left behind."""
-    manager = AsyncKernelManager(kernel_name=notebook.metadata.get("kernelspec", {}).get("name", "python3"))
+    name = notebook.metadata.get("kernelspec", {}).get("name", "python3")
+    manager = AsyncKernelManager(kernel_name=name, client_factory=KernelClient)
     try:
         await manager.start_kernel(
             env=kernel.environment, cwd=str(kernel.folder), stdout=kernel.errors, stderr=kernel.errors

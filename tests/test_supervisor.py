@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -11,10 +12,13 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+import zmq
+import zmq.asyncio
+from jupyter_client.session import Session
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from resumable_nb.errors import UsageError
-from resumable_nb.supervisor import Report, run_notebook
+from resumable_nb.supervisor import ReplyChannel, Report, run_notebook
 
 pytestmark = pytest.mark.kernel
 
@@ -146,3 +150,23 @@ def test_a_preempted_kernel_is_replaced(tmp_path: Path) -> None:
     assert (report.status, report.restarts) == ("completed", 1)
     assert (tmp_path / "log").read_text() == "xx"
     assert_gone(report)
+
+
+async def test_reply_that_comes_while_something_is_sent_is_seen() -> None:
+    """What is sent to ``Output`` widgets goes past the event loop, and takes the sign that a reply is there with it."""
+    session = Session(key=b"")
+    with (
+        zmq.Context() as there,
+        zmq.asyncio.Context() as here,
+        there.socket(zmq.ROUTER) as kernel,
+        here.socket(zmq.DEALER) as client,
+    ):
+        client.connect(f"tcp://127.0.0.1:{kernel.bind_to_random_port('tcp://127.0.0.1')}")
+        channel = ReplyChannel(client, session)
+        channel.send(session.msg("execute_request"))
+        name = kernel.recv_multipart()[0]
+        reply = asyncio.ensure_future(channel.get_msg())
+        await asyncio.sleep(0)
+        session.send(kernel, "execute_reply", ident=name)
+        assert zmq.Socket.shadow(client.underlying).poll(30_000)
+        assert (await asyncio.wait_for(reply, 30))["header"]["msg_type"] == "execute_reply"

@@ -18,6 +18,8 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+from resumable_nb.supervisor import KernelClient
+
 CELL_TIMEOUT_S = 120
 PROBE = Path(__file__).parent / "probe.py"
 LOAD = "%load_ext resumable_nb"
@@ -103,7 +105,7 @@ async def live(notebook: Any, place: Place, *, load: bool, kill: Kill | None = N
 
 @contextlib.asynccontextmanager
 async def _started(place: Place, words: Any) -> AsyncIterator[Any]:
-    manager = AsyncKernelManager(kernel_name="python3")
+    manager = AsyncKernelManager(kernel_name="python3", client_factory=KernelClient)
     try:
         await manager.start_kernel(env=place.environment(), cwd=str(place.folder), stdout=words, stderr=words)
         yield manager
