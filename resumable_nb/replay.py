@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from resumable_nb import plan, scope, settings
-from resumable_nb.change import SHARING
+from resumable_nb.change import ASSIGNED, SHARING
 from resumable_nb.configured import PART
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.events import Bus
@@ -115,13 +115,14 @@ class Replays:
     def _before(self, space: Namespace, past: Past, skipped: Skipped, own: Collection[str]) -> dict[str, object]:
         """What the body had found, each time anew: it may change it in place."""
         key, body = skipped.record.key, skipped.body
-        names = {*key.inputs, *(name.partition(".")[0] for name in key.functions)}
+        seen = {name.removeprefix(ASSIGNED): mark for name, mark in key.inputs.items()}
+        names = {*seen, *(name.partition(".")[0] for name in key.functions)}
         names |= body.reads | body.deletes | body.writes | set(own)
         names |= {name for name, value in past.variables.items() if callable(value) or type(value).__name__ == "module"}
         if body.dynamic:
             names |= past.names()
         earlier: dict[int, Owed] = {id(past.owed[name]): past.owed[name] for name in names if name in past.owed}
-        found = self._snapshots.owing.private(space, past, names - past.owed.keys(), key.inputs)
+        found = self._snapshots.owing.private(space, past, names - past.owed.keys(), seen)
         for owed in earlier.values():
             made, _ = self._make_again(space, owed)
             found |= {name: made[name] for name in (*owed.names, *owed.along) if name in made}
@@ -133,7 +134,7 @@ def _changes(then: StepKey, now: StepKey, before: dict[str, object]) -> list[obj
     return [
         change
         for change in plan.differences(then, now)
-        if not (change.part == "input" and change.name in before and _has_no_content(before[change.name]))
+        if not (change.part == "input" and _has_no_content(before.get(change.name.removeprefix(ASSIGNED))))
         and not change.name.startswith((PART, SHARING))  # what it shows; what it is put back with
     ]
 

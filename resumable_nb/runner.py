@@ -187,7 +187,7 @@ class Runner:
         self._configured.restore(record)  # first: imports may need a path
         # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
         if spec.kind == "cell":
-            self.replays.expect(record, spec.body, lambda: self.keys.now(spec, space))
+            self.replays.expect(record, spec.body, lambda: self.keys.now(spec, space, record))
             restored = self._snapshots.restore(space, record.manifest, step=spec.id)
         else:
             restored = self._snapshots.restore_now(

@@ -126,8 +126,9 @@ def test_a_later_step_changes_what_it_holds(seeds: Seeds) -> None:
 
 
 def test_a_step_that_needs_that_of_another_step(seeds: Seeds) -> None:
+    """It may have assigned to ``last`` or not, which is after it what it was before."""
     shown = twice(
-        seeds, TOOL, "%%resumable a\nsource = iter(k for k in (pay(1), pay(2), pay(3)))", "%%resumable b\nhead = next(source)\nrest = (k + 1 for k in source)", "assert head == 10 and list(rest) == [21, 31]"
+        seeds, TOOL, "%%resumable a\nsource = iter(k for k in (pay(1), pay(2), pay(3)))\nlast = 3", "%%resumable b\nhead = next(source)\nfor last in range(4): pass\nrest = (k + 1 for k in source)", "assert head == 10 and list(rest) == [21, 31] and last == 3"
     )  # fmt: skip
     assert replays(shown[-1]) == ["↻ b: replayed for rest, source"]
     assert ledger(seeds) == "1\n2\n3\n"
