@@ -184,7 +184,7 @@ class _Short(reprlib.Repr):
 
     def repr_instance(self, x: object, _level: int) -> str:
         kind = type(x)
-        if kind.__module__.partition(".")[0] in _SHAPED and (shape := getattr(x, "shape", None)):
+        if str(kind.__module__).partition(".")[0] in _SHAPED and (shape := getattr(x, "shape", None)):
             return f"<{kind.__name__} {' × '.join(map(str, shape))}>"
         try:
             return cut(scrub(repr(x)[:SCANNED], self._secrets), self.maxother)

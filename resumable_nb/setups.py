@@ -101,7 +101,7 @@ def _library(value: object) -> str:
     """Where a module, function or class is from, or an object's class."""
     module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
     if not isinstance(module, str) or module == "__main__":
-        module = type(value).__module__
+        module = str(type(value).__module__)
     package = module.partition(".")[0]
     return "IPython" if package == "ipykernel" else package
 

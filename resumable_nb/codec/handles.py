@@ -220,7 +220,7 @@ def handle(kind: type) -> Reduce | None:
     if issubclass(kind, threading.Thread):
         return refuse
     plain = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
-    top = kind.__module__.partition(".")[0]
+    top = str(kind.__module__).partition(".")[0]
     if not plain or not kind.__dictoffset__ or top in _MAY_HOLD or (hasattr(kind, "__getstate__") and _own_state(kind)):
         return None
     return None if user_module(kind.__module__) else _guarded

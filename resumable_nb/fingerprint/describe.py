@@ -33,7 +33,7 @@ def describe(name: str, lookup: Lookup) -> str:
 
 
 def _size(value: Any, kind: type) -> str:
-    if kind.__module__.partition(".")[0] in _SHAPED:
+    if str(kind.__module__).partition(".")[0] in _SHAPED:
         shape = getattr(value, "shape", None)
         return f" {' × '.join(map(str, shape))}" if isinstance(shape, tuple) else ""
     return f" of {len(value)}" if isinstance(value, _SIZED) else ""

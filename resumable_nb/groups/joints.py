@@ -40,7 +40,7 @@ _OPEN: Final = frozenset(
     {list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, types.SimpleNamespace}
     | {collections.UserDict, collections.UserList, collections.ChainMap}
 )
-_LEAVES: Final = (Verdict.STOP, Verdict.DEFINITION, Verdict.ENUM, Verdict.REFERENCE)
+_LEAVES: Final = (Verdict.STOP, Verdict.DEFINITION, Verdict.ENUM, Verdict.REFERENCE, Verdict.EXPRESSION)
 
 
 def joints(

@@ -132,7 +132,10 @@ class Survey:
 
     def _walk(self, value: object) -> Holding:
         found = Holding()
-        if verdict_of(type(value)) is Verdict.PLAIN and ATOMS.issuperset(map(type, gc.get_referents(value))):
+        verdict = verdict_of(type(value))
+        if verdict is Verdict.DEFINITION and self._written(value) == "imported":
+            return found  # ``from library import *`` binds hundreds
+        if verdict is Verdict.PLAIN and ATOMS.issuperset(map(type, gc.get_referents(value))):
             found.nodes[id(value)] = value  # most variables, and the longest lists
             return found
         seen: set[int] = {id(value)}
@@ -187,6 +190,8 @@ class Survey:
                 return [contextvars.copy_context().get(thing)]
             case Verdict.ENUM:
                 return [type(thing)]
+            case Verdict.EXPRESSION:
+                return [*thing.args]  # not the library's caches, in which all of them meet
             case _:
                 return []
 
@@ -202,14 +207,17 @@ class Survey:
         seen.update(fresh)
         return list(fresh.values())
 
+    def _written(self, thing: object) -> Written:
+        if id(thing) not in self._kinds:
+            self._kinds[id(thing)] = self._kind_of(thing)
+        return self._kinds[id(thing)]
+
     def _definition(self, thing: Any, found: Holding, *, top: bool) -> list[Any]:
         """Functions and classes: those that go by name are noted, the others are objects like any other.
 
         A class that is a variable's own value is saved with its state.
         """
-        if id(thing) not in self._kinds:
-            self._kinds[id(thing)] = self._kind_of(thing)
-        written = self._kinds[id(thing)]
+        written = self._written(thing)
         if written == "imported":
             return []
         found.definitions[id(thing)] = thing

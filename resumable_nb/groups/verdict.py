@@ -49,6 +49,7 @@ class Verdict(enum.Enum):
     PANDAS = enum.auto()
     VARIABLE = enum.auto()
     REFERENCE = enum.auto()
+    EXPRESSION = enum.auto()
 
 
 _verdicts: dict[type, Verdict] = dict.fromkeys(ATOMS, Verdict.STOP)
@@ -92,7 +93,15 @@ def _judge(kind: type) -> Verdict:
             return Verdict.STOP
         if issubclass(kind, pandas.DataFrame | pandas.Series | pandas.Index | pandas.api.extensions.ExtensionArray):
             return Verdict.PANDAS
+    if _is_expression(kind):
+        return Verdict.EXPRESSION
     return Verdict.PLAIN
+
+
+def _is_expression(kind: type) -> bool:
+    """Of sympy's own: immutable, and equal to its copy. A class that ``Function("f")`` made has no module."""
+    basic = getattr(sys.modules.get("sympy"), "Basic", None)
+    return basic is not None and issubclass(kind, basic) and str(kind.__module__).partition(".")[0] in ("sympy", "None")
 
 
 def is_atom(value: object) -> bool:

@@ -92,7 +92,7 @@ class Saver:
             unsaved=unsaved,
             digests=digests,
             outlines=outlines({name: values[name] for name in {*names, *unsaved} - digests.keys() - {RESULT}}),
-            along=sharing(set(survey.groups.values()), unsaved, names - {RESULT}),
+            along=sharing(set(survey.groups.values()), unsaved, names - {RESULT}) if unsaved else {},
             companions=tuple(sorted(names - changed - perhaps - {RESULT})),
             perhaps=tuple(sorted(names & perhaps)),
             random=work.row(random) if random else "",

@@ -67,6 +67,12 @@ PYDANTIC: dict[str, Row] = {
     "type adapter and dataclass": row("import pydantic, pydantic.dataclasses\n@pydantic.dataclasses.dataclass\nclass D:\n    a: int\nx = D(a='1')", "x.a += 1", check="assert x == D(a=2) and type(x) is D"),
 }  # fmt: skip
 
+SYMPY: dict[str, Row] = {
+    "expressions beside all that the library has": row("from sympy import *", "x, y = symbols('x y', positive=True)\nf = Function('f')", "e = f(x).diff(x) + sin(y) * pi\ng = Function('g')(x) + Rational(1, 3)", "m = Matrix([x, y])\nn = m\nfixed = ImmutableMatrix([x])", "m[0] = e", check="assert n[0] == e == Derivative(f(x), x) + pi * sin(y) and n is m and m[1] == y and e.subs(y, 0).doit() == f(x).diff(x) and sqrt(x**2) == x and fixed[0] == x and g - Function('g')(x) == S(1) / 3"),
+    "function of an own class": row("from sympy import Function, Integer, Symbol\nstart = 5\ndef grown(n): return Integer(start) + n\nclass steps(Function):\n    @classmethod\n    def eval(cls, n):\n        if n.is_Integer: return grown(n)", "x = Symbol('x')\ne = steps(x) + 1", check="assert e.subs(x, 2) == 8 and type(e - 1) is steps"),
+    "polynomials and solutions": row("import sympy as sp\nx = sp.Symbol('x')\np = sp.Poly(x**2 - 2, x)", "found = sp.solve(p.as_expr(), x)\nby = {x: found[1]}", "by[sp.Symbol('y')] = sp.oo", check="assert found == [-sp.sqrt(2), sp.sqrt(2)] and p.eval(3) == 7 and by[x] ** 2 == 2 and len(by) == 2"),
+}  # fmt: skip
+
 FIGURES: dict[str, Row] = {
     "figure under the inline backend": row("import matplotlib\nmatplotlib.use('module://matplotlib_inline.backend_inline')\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nline, = ax.plot([1, 2], label='l')", "ax.set_title('t')\nax.legend()", check="import io\nassert ax.get_title() == 't' and fig.axes == [ax] and ax.lines[0] is line and ax.figure is fig and ax.get_legend() is not None\nfig.savefig(io.BytesIO()); plt.close('all')"),
     "colour bar, image and text": row("import matplotlib.pyplot as plt, numpy as np\nfig, ax = plt.subplots()\nim = ax.imshow(np.eye(3)); bar = fig.colorbar(im)\nnote = ax.annotate('n', (1, 1))", "note.set_text('m')\nim.set_clim(0, 2)", check="import io\nassert ax.texts[0] is note and note.get_text() == 'm' and im.get_clim() == (0, 2) and im.colorbar is bar\nfig.savefig(io.BytesIO()); plt.close('all')"),
@@ -93,6 +99,7 @@ TABLES = {
     "scipy": SCIPY,
     "sklearn": SKLEARN,
     "pydantic": PYDANTIC,
+    "sympy": SYMPY,
     "figure": FIGURES,
 }
 if sys.version_info[:2] == (3, 11):  # the one for which ``libraries`` has torch
