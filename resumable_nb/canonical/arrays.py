@@ -23,6 +23,8 @@ _BOX_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 1 << 14
 _LINE_BYTES: Final = 1 << 16
 _TILE_BYTES: Final = 40 << 10
+_WHOLE_TILE_BYTES: Final = 512 << 10
+"""Of rows most of which is turned: few, long copies, as threads wait for each other between two."""
 _TILE_ROWS: Final = 16
 _ABREAST: Final = 32
 _STREAMS: Final = 40
@@ -167,7 +169,8 @@ def _turned(matrix: Any, room: Any) -> Any:
     """The columns of a matrix in row order as rows, in the room given: tile by tile, each read from memory once."""
     rows, width = matrix.shape
     lines = room[: rows * width].reshape(width, rows)
-    step = max(1, _TILE_BYTES // (width * matrix.itemsize))
+    row_bytes = width * matrix.itemsize
+    step = max(1, (_WHOLE_TILE_BYTES if matrix.strides[0] < 2 * row_bytes else _TILE_BYTES) // row_bytes)
     for start in range(0, rows, step):
         lines[:, start : start + step] = matrix[start : start + step].T
     return lines
