@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,7 +84,11 @@ def test_another_value_or_function_runs_what_depends_on_it(monkeypatch: pytest.M
     assert what_ran() == ["process", "save"]
 
 
-@pytest.mark.parametrize("result", [None, False, [], {"a": (1, 2)}])
+@pytest.mark.parametrize(
+    "result",
+    [None, False, [], {"a": (1, 2)}, json.dumps, json],
+    ids=["None", "False", "[]", "dict", "function", "module"],
+)
 def test_any_result_is_a_value(result: Any) -> None:
     def make() -> Any:
         ran("make")

@@ -24,6 +24,15 @@ _NO_MEMBERS: Final = frozenset(
 """Members of a class that are about its place, made by the interpreter, or caches."""
 
 
+_TRAITS: Final = frozenset(
+    {
+        "_all_trait_default_generators", "_descriptors", "_instance_inits", "_static_immutable_initial_values",
+        "_trait_default_generators", "_traits",
+    }
+)  # fmt: skip
+"""What traitlets gathers from a class and its bases. The bases' traits change when the first object is made."""
+
+
 class TypeName:
     """A class that counts by its name."""
 
@@ -135,10 +144,12 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
     if not canon.is_user(value.__module__):
         return b"T" + text(qualified(value))
     canon.met(value)
+    gathered = _TRAITS if any(each.__module__ == "traitlets.traitlets" for each in type.mro(type(value))) else ()
     members = {
         name: each
         for name, each in sorted(vars(value).items())
         if name not in _NO_MEMBERS
+        and name not in gathered
         and not isinstance(each, types.MemberDescriptorType | types.GetSetDescriptorType)
         and (not name.startswith("__pydantic_") or name == "__pydantic_fields__")
     }

@@ -67,8 +67,8 @@ def verdict_of(kind: type) -> Verdict:
 
 def _judge(kind: type) -> Verdict:
     numpy, pandas, torch = (sys.modules.get(name) for name in ("numpy", "pandas", "torch"))
-    if kind in ATOMS or str(kind.__module__).partition(".")[0] in _FOREIGN:
-        return Verdict.STOP
+    if kind in ATOMS or (str(kind.__module__).partition(".")[0] in _FOREIGN and not issubclass(kind, type)):
+        return Verdict.STOP  # a class of the user's may have a metaclass of theirs: a widget
     if issubclass(kind, type | types.FunctionType | type(functools.lru_cache(lambda: None))):
         return Verdict.DEFINITION
     if issubclass(kind, enum.Enum):

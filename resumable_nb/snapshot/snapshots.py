@@ -173,9 +173,11 @@ class Snapshots:
         """
         with self._lock:
             manifest = self._reader.manifest(manifest_digest)
-            result = f"{RESULT} {next(self._numbers)}" if manifest.result else ""
             bound = {name: imports.load(where) for name, where in manifest.imports.items() if "." not in name}
-            for name in manifest.imports.keys() - bound.keys():
+            result = f"{RESULT} {next(self._numbers)}" if manifest.result or RESULT in bound else ""
+            if RESULT in bound:
+                self._results[result] = bound.pop(RESULT)
+            for name in filter(lambda each: "." in each, manifest.imports):
                 imports.load_quietly(name)
             taken = [(group, self.binding.taken(space, manifest, group, step or block)) for group in manifest.groups]
             names: list[str] = [*bound]
@@ -274,7 +276,10 @@ class Snapshots:
 
     def result_of(self, manifest: str) -> Any | Missing:
         """A copy of a step's result, without its variables."""
-        groups = [each for each in self._reader.manifest(manifest).groups if RESULT in each.names]
+        known = self._reader.manifest(manifest)
+        if where := known.imports.get(RESULT):
+            return imports.load(where)
+        groups = [each for each in known.groups if RESULT in each.names]
         return self._read_apart(self._live, groups[0])[RESULT] if groups else MISSING
 
     def _load(self, space: Namespace, group: Group) -> None:

@@ -85,6 +85,11 @@ ALIASES: dict[str, Row] = {
         check="assert array[3] == 7\nraw[4] = 8\nassert array[4] == 8",
     ),
     "the result and a variable are one": row("a = [1]\na", check="assert Out[max(Out)] is a"),
+    "a result that is imported is no variable": row(
+        "import math\nmath.sin",
+        "type(math.sin(0))",
+        check="assert '<result>' not in globals() and [Out[n] for n in sorted(Out)][-2:] == [math.sin, float]",
+    ),
     "a closure's list and a name for it": row(
         "def make():\n    seen = []\n    def add(x):\n        seen.append(x)\n        return seen\n    return add\nadd = make()\nseen = add(1)",
         "add(2)",
