@@ -53,6 +53,9 @@ class Holding:
         return 64 * len(self.nodes) + sum(int(each.nbytes) for each in (*self.arrays, *self.island))
 
 
+_NOTHING: Final = Holding()
+
+
 class Survey:
     """What a set of variables holds, and which of them share. A value that is an atom is in no group.
 
@@ -131,10 +134,10 @@ class Survey:
     # --- walking
 
     def _walk(self, value: object) -> Holding:
-        found = Holding()
         verdict = verdict_of(type(value))
         if verdict is Verdict.DEFINITION and self._written(value) == "imported":
-            return found  # ``from library import *`` binds hundreds
+            return _NOTHING  # ``from library import *`` binds hundreds
+        found = Holding()
         if verdict is Verdict.PLAIN and ATOMS.issuperset(map(type, gc.get_referents(value))):
             found.nodes[id(value)] = value  # most variables, and the longest lists
             return found
@@ -237,7 +240,8 @@ class Survey:
     # --- joining
 
     def _partition(self, *, islands: bool) -> dict[str, frozenset[str]]:
-        parent = {name: name for name in self.holdings}
+        held = {name: found for name, found in self.holdings.items() if found.nodes or found.arrays or found.island}
+        parent = {name: name for name in held}
 
         def find(name: str) -> str:
             while parent[name] != name:
@@ -245,13 +249,13 @@ class Survey:
             return name
 
         owner: dict[int, str] = {}
-        for name, holding in self.holdings.items():
+        for name, holding in held.items():
             for common in holding.nodes.keys() & owner.keys():
                 parent[find(owner[common])] = find(name)
             owner.update(dict.fromkeys(holding.nodes, name))
         spans = [
             (*bounds, name)
-            for name, holding in self.holdings.items()
+            for name, holding in held.items()
             for each in ((*holding.arrays, *holding.island) if islands else holding.arrays)
             if (bounds := extent(each))
         ]
@@ -261,7 +265,8 @@ class Survey:
         members: dict[str, list[str]] = {}
         for name in parent:
             members.setdefault(find(name), []).append(name)
-        return {name: group for names in members.values() for group in [frozenset(names)] for name in names}
+        alone = {name: frozenset((name,)) for name in self.holdings.keys() - held.keys()}
+        return alone | {name: group for names in members.values() for group in [frozenset(names)] for name in names}
 
 
 _CONTAINERS: Final = (set, collections.OrderedDict, collections.deque, collections.defaultdict, collections.Counter)
