@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 import msgspec
 
 from resumable_nb import divergence, output, plan, scope, sharing
-from resumable_nb.change import Change
 from resumable_nb.configured import Configured
 from resumable_nb.control import Control
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask
@@ -27,7 +26,7 @@ from resumable_nb.preview import scrub
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.replay import Replays
 from resumable_nb.scope import Entry, StepScope
-from resumable_nb.snapshot import Namespace, Snapshots
+from resumable_nb.snapshot import Before, Namespace, Snapshots
 from resumable_nb.source import Body
 
 T = TypeVar("T")
@@ -100,18 +99,9 @@ class Runner:
             decision = plan.Continue(decision.record, True, replay)
         if (names := scope.current().replayed_for) and not isinstance(decision, plan.Skip):
             raise NotSaved(f"step {spec.id} inside it has to run too", step=spec.id, names=names)
-        match decision:
-            case plan.Skip(record):
-                return self._skip(spec, space, decision, record, key)
-            case plan.Run(version=version, why=why, changes=changes):
-                mark = self._memory.begin(spec.id, recorded)
-                execution = self._new(spec, space, decision, key, mark, version, why, changes, recorded)
-            case plan.Continue(record=record, same_key=same, why=why, changes=changes):
-                mark = self._memory.begin(spec.id, record)
-                execution = self._new(spec, space, decision, key, mark, record.version, why, changes, record, same)
-            case _:
-                assert_never(decision)
-        return execution
+        if isinstance(decision, plan.Skip):
+            return self._skip(spec, space, decision, decision.record, key)
+        return self._begin(spec, space, decision, recorded, key)
 
     def leave(
         self,
@@ -208,32 +198,25 @@ class Runner:
             self.replays.bring(space, code)
         self._configured.patch()
 
-    def _new(
+    def _begin(
         self,
         spec: StepSpec,
         space: Namespace,
-        decision: plan.StepDecision,
+        decision: plan.Run | plan.Continue,
+        recorded: StepRecord | Missing,
         key: StepKey,
-        mark: Mark,
-        version: int,
-        why: str,
-        changes: tuple[Change, ...],
-        earlier: StepRecord | Missing = MISSING,
-        same_key: bool = False,
     ) -> Execution:
+        mark = self._memory.begin(spec.id, recorded)
         self._configured.settle()
         self.replays.bring(space, spec.body)
         self._snapshots.left.run(spec.body, spec.id)
         self._configured.begin(spec.id, space.variables)
-        rows: dict[str, bytes] = {}
-        if earlier is not MISSING and same_key and earlier.random:
-            set_random_state(self._journal.blob(earlier.random))
-            random_blob = earlier.random
-        else:
-            random_blob, rows = self._journal.blob_row(random_state())
+        same_key = isinstance(decision, plan.Continue) and decision.same_key
+        random_blob, rows = self._random(recorded if same_key else MISSING)
         before = self._snapshots.begin(space, spec.body)
         shared = sharing.begun(before.joints, spec.body.writes)
-        unchanged = earlier is not MISSING and same_key and earlier.sharing == shared
+        unchanged = same_key and recorded is not MISSING and recorded.sharing == shared
+        version = decision.version if isinstance(decision, plan.Run) else decision.record.version
         record = StepRecord(
             id=spec.id,
             name=spec.name,
@@ -242,32 +225,53 @@ class Runner:
             status="running",
             key=key,
             run=self._run,
-            why=why,
-            changes=changes,
+            why=decision.why,
+            changes=decision.changes,
             previews=self.keys.previews(key, space),
-            first_call=earlier.first_call if earlier is not MISSING and unchanged else self._journal.count(spec.id),
+            first_call=recorded.first_call if recorded is not MISSING and unchanged else self._journal.count(spec.id),
             started_at=self._clock(),
             text=spec.text,
             random=random_blob,
             sharing=shared,
             memory=mark.blob,
-            settings="" if earlier is MISSING else earlier.settings,
+            settings="" if recorded is MISSING else recorded.settings,
         )
         self._bus.emit("step.begin", spec.id)
         self._journal.begin_step(record, rows)
-        self._bus.emit("step.begun", spec.id, why=why)
+        self._bus.emit("step.begun", spec.id, why=record.why)
         self._started_s[spec.id] = self._monotonic()
+        return self._opened(spec, space, decision, record, mark, before, unchanged=unchanged)
+
+    def _random(self, earlier: StepRecord | Missing) -> tuple[str, dict[str, bytes]]:
+        """The random state that a body begins with, as a blob: that of the time before, where it goes on."""
+        if earlier is MISSING or not earlier.random:
+            return self._journal.blob_row(random_state())
+        set_random_state(self._journal.blob(earlier.random))
+        return earlier.random, {}
+
+    def _opened(
+        self,
+        spec: StepSpec,
+        space: Namespace,
+        decision: plan.StepDecision,
+        record: StepRecord,
+        mark: Mark,
+        before: Before,
+        *,
+        unchanged: bool,
+    ) -> Execution:
+        """What the body runs in; its tool calls belong to it from now on."""
         inner = StepScope(
             spec.id,
-            version=version,
-            key=key,
+            version=record.version,
+            key=record.key,
             continuing=isinstance(decision, plan.Continue),
             unchanged=unchanged,
             first_call=record.first_call,
         )
-        execution = Execution(spec, decision, record, key, inner, mark=mark, stops=self._control.stops)
+        execution = Execution(spec, decision, record, record.key, inner, mark=mark, stops=self._control.stops)
         execution.before = before
-        inner.key = self.keys.at_begin(key, space, before)
+        inner.key = self.keys.at_begin(record.key, space, before)
         execution.entry = Entry(inner)
         return execution
 

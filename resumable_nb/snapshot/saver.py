@@ -62,17 +62,7 @@ class Saver:
             {name: values[name] for name in each if name not in drop and (allowed is None or name in allowed)}
             for each in {survey.group_of(name) for name in seeds if name not in origins}
         ]
-        builder = PackBuilder(self._store, lambda kind: self._bus.emit(kind))
-        try:
-            shared: dict[str, Joints] = {}
-            for each in groups:
-                shared |= joined(survey, frozenset(each), values)
-            work = writer.Writer(self._surveyor.codec(space), survey, builder, shared)
-            work.write(sorted(groups, key=sorted))
-            builder.seal()
-        except BaseException:
-            builder.abort()
-            raise
+        work, builder = self._write(space, values, survey, sorted(groups, key=sorted))
         names = frozenset(name for group in work.groups for name in group.names)
         # What cannot be saved, and holds what was changed in place, was changed too.
         unsaved = {
@@ -111,6 +101,23 @@ class Saver:
             changed | deleted,
             digests,
         )
+
+    def _write(
+        self, space: Namespace, values: Mapping[str, Any], survey: Survey, groups: list[dict[str, Any]]
+    ) -> tuple[writer.Writer, PackBuilder]:
+        """Write these sharing groups; what is large goes into a pack, which is durable then."""
+        builder = PackBuilder(self._store, lambda kind: self._bus.emit(kind))
+        try:
+            shared: dict[str, Joints] = {}
+            for each in groups:
+                shared |= joined(survey, frozenset(each), values)
+            work = writer.Writer(self._surveyor.codec(space), survey, builder, shared)
+            work.write(groups)
+            builder.seal()
+        except BaseException:
+            builder.abort()
+            raise
+        return work, builder
 
     def note(self, space: Namespace, name: str, value: Any, digest: str, group: Group) -> None:
         self._presence.note(name, value, digest, group, lambda: self._surveyor.mark(space, name, value))
