@@ -68,11 +68,12 @@ def test_quiet_silences_our_lines(kernels: Kernels) -> None:
 
 
 def test_skip_in_the_same_kernel(kernels: Kernels) -> None:
-    kernel = kernels(COUNT)
-    kernel(step("x = [1]\nx"))
-    shown = kernel(step("# a comment\nx  =  [1]\n\nx"))
+    kernel = kernels(f"{COUNT}\nimport warnings\nwarnings.simplefilter('default')")
+    first = kernel(step("x = [1]\nassert (x, 'always true')\nx"))
+    shown = kernel(step("# a comment\nx  =  [1]\n\nassert (x, 'always true')\nx"))
     assert counted(kernel.folder) == 1
     assert "Out[4]: [1]" in shown.text
+    assert shown.text.count("SyntaxWarning") == first.text.count("SyntaxWarning") > 0
     assert kernel("Out[4] == Out[3] == x, __ == x").value == "(True, True)"
 
 

@@ -38,6 +38,14 @@ def test_first_line_becomes_a_call_and_no_line_moves() -> None:
     assert mark(marked) == marked
 
 
+def test_what_is_below_loses_the_indent_that_all_of_it_has() -> None:
+    assert mark(["%%resumable a\n", "\n", "    if x:\n", "        y = 1\n"])[1:] == ["\n", "if x:\n", "    y = 1\n"]
+    assert (
+        mark(["%%resumable a\n", "  %%time\n", "  x = 1\n"])[1]
+        == "get_ipython().run_cell_magic('time', '', 'x = 1\\n')\n"
+    )
+
+
 @pytest.mark.parametrize(
     "first", ["%%resumables x\n", "%%resumable?\n", "%resumable x\n", "x = 1\n", " # %%resumable\n"]
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import random
 import sys
 import weakref
@@ -149,11 +151,16 @@ def test_result_that_cannot_be_saved_is_no_loss() -> None:
     assert after["a"] == 1
 
 
-def test_none_is_a_result() -> None:
+@pytest.mark.parametrize("result", [None, dict, math.hypot, math, os.environ], ids=lambda each: type(each).__name__)
+def test_what_there_is_one_of_is_a_result(result: Any) -> None:
     notebook = Notebook()
-    capture = notebook.step("a = 1", result=None)
+    capture = notebook.step("a = 1", result=result)
     after = Notebook(notebook.store)
-    assert after.snapshots.result(after.space, after.skip(capture).result) is None
+    restored = after.skip(capture)
+    assert after.snapshots.result(after.space, restored.result) is result
+    assert after.snapshots.result_of(capture.manifest_digest) is result
+    assert restored.names == ("a",)
+    assert RESULT not in after.live
 
 
 def test_keep_and_drop_choose() -> None:

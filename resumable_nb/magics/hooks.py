@@ -8,6 +8,7 @@ import linecache
 import shlex
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
@@ -47,6 +48,7 @@ class Cell:
     """The normal form of a plain cell's code."""
     execution: Execution | None = None
     recorder: Recorder | None = None
+    unmute: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -169,6 +171,7 @@ class Hooks:
         if execution.pending:
             cell.recorder = self.record()
         else:
+            cell.unmute = _mute_compiler()
             configuration.run(self.shell, cell.set_up)
             self.replay(execution.outputs)
             if execution.restored is not None and (result := execution.restored.result):
@@ -189,6 +192,8 @@ class Hooks:
         if result is not None and result.info is not cell.info:  # an empty cell: it ends, and never began
             return
         self._cells.pop()
+        if cell.unmute is not None:
+            cell.unmute()
         if result is not None:
             result.error_in_exec = self._signals.translated(result.error_in_exec)
         outputs = cell.recorder.stop() if cell.recorder is not None else []
@@ -296,6 +301,23 @@ class Hooks:
 
     def say(self, text: str) -> None:
         say(self.shell, text)
+
+
+def _mute_compiler() -> Callable[[], None] | None:
+    """The body of a skipped cell is compiled all the same: what there was to warn of stands among its outputs.
+
+    Returns what ends it, where there is something to end.
+    """
+    filters: list[Any] = warnings.filters  # type: ignore[assignment]  # it is one, whatever its stub says
+    before = list(filters)
+    warnings.simplefilter("ignore", SyntaxWarning)
+    mute = filters[0]
+
+    def unmute() -> None:
+        if mute in filters:
+            filters.remove(mute)
+
+    return None if mute in before else unmute
 
 
 def _tell_history(inputs: list[str]) -> None:

@@ -1,6 +1,6 @@
-"""Rewrite a cell before it runs: its first line as text, the rest as a syntax tree. Pure; knows no IPython.
+"""Rewrite a cell before it runs: its first line as text, the rest as a syntax tree. Pure.
 
-A body is never re-indented as text (multi-line strings would change), and every node keeps its place, so that
+A body is never indented as text (multi-line strings would change), and every node keeps its place, so that
 tracebacks and ``inspect.getsource`` show the lines that the user wrote.
 """
 
@@ -10,6 +10,8 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
+
+from IPython.core.inputtransformer2 import leading_indent
 
 ENTER: Final = "get_ipython().run_cell_magic('resumable', "
 """What the first line of a marked cell turns into: a call of the cell magic, with no cell."""
@@ -30,6 +32,7 @@ def mark(lines: list[str]) -> list[str]:
     """Turn a leading ``%%resumable ARGS`` line into a call of the magic without a cell: one line for one line.
 
     A cell magic directly below becomes one call that gets the rest of the cell, as IPython itself would write it.
+    What is below loses the indent that all of it has, as a whole cell does that was copied out of a function.
     The call is written as Python, because a magic that ends in ``?`` or a backslash means something else.
     """
     first = _first(lines, 0)
@@ -38,6 +41,8 @@ def mark(lines: list[str]) -> list[str]:
         return lines
     enter = f"{ENTER}{args!r}, None)\n"
     below = _first(lines, first + 1)
+    rest = leading_indent(lines[first + 1 :])  # type: ignore[no-untyped-call]  # IPython's
+    lines = [*lines[: first + 1], *rest]
     if below < len(lines) and lines[below].startswith("%%") and not re.match(r"%%\w+\?", lines[below]):
         name, _, line = lines[below][2:].rstrip().partition(" ")
         body = "".join(lines[below + 1 :])

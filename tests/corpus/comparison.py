@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +34,7 @@ def output_differences(plain: Any, again: Any, resumed: Any) -> list[str]:
     for index, (one, two, three) in enumerate(zip(plain.cells, again.cells, resumed.cells, strict=True)):
         if one.cell_type != "code" or looks_at_us(one.source):
             continue
-        difference = _difference(*(list(_pieces(cell.outputs)) for cell in (one, two, three)))
+        difference = _difference(*(list(_pieces(_as_plain(cell).outputs)) for cell in (one, two, three)))
         if difference:
             found.append(f"output of [{index}]: {difference}")
     return found
@@ -60,6 +61,26 @@ def _difference(one: list[Piece], two: list[Piece], three: list[Piece]) -> str:
 def _short(piece: Piece) -> str:
     where, text = piece
     return f"{where} {text[:90]!r}"
+
+
+UNREADABLE = re.compile(r"(.*)\(\d+\.py, line (\d+)\)")
+"""What a ``SyntaxError`` says of a cell, in a file that is named for the cell's text."""
+
+COMPILED = re.compile(r"(?<=^<>:)\d+(?=: SyntaxWarning: )", re.MULTILINE)
+"""What IPython is told when it looks whether a cell awaits something."""
+
+
+def _as_plain(cell: Any) -> Any:
+    """A step's lines are each one further down than those of the cell without it."""
+    first = 1 if cell.source.startswith("%%resumable") else 0
+    cell = copy.deepcopy(cell)
+    for output in cell.outputs:
+        if output.output_type == "error" and (found := UNREADABLE.fullmatch(output.evalue)):
+            text = re.sub(r"(?<= on line )\d+", lambda line: str(int(line[0]) - first), found[1])
+            output.evalue = f"{text}(line {int(found[2]) - first})"
+        elif output.output_type == "stream" and output.name == "stderr":
+            output.text = COMPILED.sub(lambda line: str(int(line[0]) - first), output.text)
+    return cell
 
 
 WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -78,6 +78,22 @@ def test_comparison_leaves_out_times_that_happen_to_agree(plain: str, resumed: s
     assert output_differences(notebook(plain), notebook(plain), notebook(f"{resumed} more\nb")) != []
 
 
+def test_comparison_knows_that_a_step_has_one_line_more() -> None:
+    said = "expected an indented block after 'if' statement on line {} ({}.py, line {})"
+
+    def unreadable(source: str, text: str) -> nbformat.NotebookNode:
+        outputs = [
+            new_output("error", ename="IndentationError", evalue=text, traceback=[]),
+            new_output("stream", name="stderr", text=f"<>:{len(source.splitlines())}: SyntaxWarning: hm"),
+        ]
+        return new_notebook(cells=[new_code_cell(source, outputs=outputs)])
+
+    plain = unreadable("if x:\nx", said.format(1, 123, 2))
+    assert output_differences(plain, plain, unreadable("%%resumable a\nif x:\nx", said.format(2, 456, 3))) == []
+    assert output_differences(plain, plain, unreadable("%%resumable a\nif x:\nx", said.format(2, 456, 2))) != []
+    assert output_differences(plain, plain, unreadable("%%resumable a\n\nif x:\nx", said.format(2, 456, 3))) != []
+
+
 def test_comparison_sees_other_missing_and_new_variables() -> None:
     plain = {"a": "1", "b": "2"}
     assert variable_differences(plain, plain, plain) == []
