@@ -15,11 +15,14 @@ from resumable_nb.journal import Journal
 from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
 from resumable_nb.patches import Patches
 from resumable_nb.preview import is_secret
+from resumable_nb.seeding import Seeding
 from resumable_nb.settings import COUNTED, SEEN, Changed, Changes, Settings, counted_in, seen_in
 from resumable_nb.source import Body
 
 PART: Final = "settings of "
 """What the name of a key part begins with that is no variable, but how a library is set."""
+RANDOM: Final = "random state of "
+"""The same for where a random generator stood that the step draws from."""
 _ALIKE: Final = (types.FunctionType, type, types.ModuleType, str, bytes, int, float, type(None))
 """Whether two places have one such object, or two equal ones, makes no difference."""
 _PATCHES: Final = "attributes"
@@ -33,30 +36,43 @@ class Configured:
         self._journal = journal
         self._settings = Settings()
         self._patches = Patches()
+        self._seeding = Seeding()
 
-    def key(self, key: StepKey, body: Body, recorded: StepRecord | Missing) -> StepKey:
+    def key(self, key: StepKey, body: Body, recorded: StepRecord | Missing, variables: Mapping[str, Any]) -> StepKey:
         """``key`` with those settings, as they are now, that what the recorded step made and showed depended on.
 
-        And with those attributes of libraries that steps have set and that the code mentions.
+        And with those attributes of libraries that steps have set and that the code mentions; and with where the random
+        generators stand that it drew from.
         """
         self._patches.watch(body)
+        self._seeding.look(variables)
         used = self._patches.used_by(body)
         key = _with(key, {anchor.replace(":", "."): {"value": value} for anchor, value in used.items()})
         names = (
             [] if recorded is MISSING else [name for name in (*SEEN, *COUNTED) if PART + name in recorded.key.inputs]
         )
-        return _with(key, {name: self._settings.now(name) for name in names})
+        key = _with(key, {name: self._settings.now(name) for name in names})
+        drawn = {} if recorded is MISSING else _drawn(recorded.key)
+        return _with_drawn(key, {name: self._seeding.now(name, mark) for name, mark in drawn.items()})
 
     def key_at_start(
-        self, key: StepKey, record: StepRecord, outputs: Collection[Mapping[str, Any]], body: Body
+        self,
+        key: StepKey,
+        record: StepRecord,
+        outputs: Collection[Mapping[str, Any]],
+        body: Body,
+        variables: Mapping[str, Any],
     ) -> StepKey:
         """``key`` with the settings that values and ``outputs`` depended on, as they were when the body began."""
         inputs = record.previews.values()
         names = [*seen_in(outputs, inputs), *counted_in([*inputs, *(each.module for each in body.imports)])]
-        return _with(key, {name: self._settings.at_start(record.id, name) for name in names})
+        key = _with(key, {name: self._settings.at_start(record.id, name) for name in names})
+        before = self._journal.blob(record.random)
+        return _with_drawn(key, self._seeding.end(record.id, body, before, variables))
 
-    def begin(self, step: str, variables: Mapping[str, Any]) -> None:
+    def begin(self, step: str, body: Body, variables: Mapping[str, Any]) -> None:
         """A body starts."""
+        self._seeding.begin(step, body)
         self._settings.begin(step)
         self._patches.begin(step, variables)
 
@@ -99,6 +115,15 @@ class Configured:
         """Set again what a skipped step had set in libraries."""
         self._patches.patch()
 
+    def skipped(self, record: StepRecord, variables: Mapping[str, Any]) -> None:
+        """What a skipped step had left is there, the random state included."""
+        self._seeding.skipped(_drawn(record.key), variables)
+
+    def run(self, body: Body, variables: Mapping[str, Any]) -> None:
+        """Code outside any step is about to run."""
+        self._seeding.run(body, variables)
+        self.settle()
+
     def settle(self) -> None:
         """Code is about to run."""
         self._settings.settle()
@@ -111,6 +136,15 @@ class Configured:
 def _with(key: StepKey, values: dict[str, dict[str, Any]]) -> StepKey:
     parts = {PART + name: _digest(each) for name, each in values.items()}
     return msgspec.structs.replace(key, inputs=key.inputs | parts) if parts else key
+
+
+def _with_drawn(key: StepKey, marks: dict[str, str]) -> StepKey:
+    parts = {RANDOM + name: mark for name, mark in marks.items()}
+    return msgspec.structs.replace(key, inputs=key.inputs | parts) if parts else key
+
+
+def _drawn(key: StepKey) -> dict[str, str]:
+    return {name.removeprefix(RANDOM): mark for name, mark in key.inputs.items() if name.startswith(RANDOM)}
 
 
 def _digest(values: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from resumable_nb import assigned, plan, sharing
 from resumable_nb.change import ASSIGNED, SHARING
-from resumable_nb.configured import PART, Configured
+from resumable_nb.configured import PART, RANDOM, Configured
 from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.fingerprint import Known, Lookup, describe, step_key
 from resumable_nb.groups import ITSELF
@@ -31,7 +31,9 @@ class Keys:
         """What the step's result depends on, now; with what else the recorded one turned out to depend on."""
         names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
         key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
-        key = assigned.now(self._configured.key(key, spec.body, recorded), recorded, self._lookup(space))
+        key = assigned.now(
+            self._configured.key(key, spec.body, recorded, space.variables), recorded, self._lookup(space)
+        )
         return sharing.now(key, recorded, space, self._snapshots)
 
     def foreign(self, record: StepRecord, space: Namespace) -> frozenset[str]:
@@ -49,7 +51,11 @@ class Keys:
     def previews(self, key: StepKey, space: Namespace) -> dict[str, str]:
         """The step's inputs in a few words each, for people."""
         lookup = self._lookup(space)
-        return {name: describe(name, lookup) for name in key.inputs if not name.startswith((PART, ASSIGNED, SHARING))}
+        return {
+            name: describe(name, lookup)
+            for name in key.inputs
+            if not name.startswith((PART, RANDOM, ASSIGNED, SHARING))
+        }
 
     def at_begin(self, key: StepKey, space: Namespace, before: Before) -> StepKey:
         """``key`` with what the body can change without a mention, and with who shares what."""
@@ -62,7 +68,9 @@ class Keys:
         self, execution: Execution, space: Namespace, capture: Capture, outputs: Collection[Mapping[str, Any]]
     ) -> StepKey:
         """What the step has turned out to depend on, as that was when its body began."""
-        key = self._configured.key_at_start(execution.scope.key, execution.record, outputs, execution.spec.body)
+        key = self._configured.key_at_start(
+            execution.scope.key, execution.record, outputs, execution.spec.body, space.variables
+        )
         through = capture.joints.keys() & capture.changed
         key = assigned.found_in(key, capture.perhaps, self._lookup(space), earlier=through)
         return sharing.found(key, capture.joints)

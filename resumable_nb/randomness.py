@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from resumable_nb.model import digest
+
 
 class Generators(msgspec.Struct, frozen=True, omit_defaults=True):
     """The states as plain data: nothing has to be unpickled to set them."""
@@ -22,6 +24,16 @@ class Generators(msgspec.Struct, frozen=True, omit_defaults=True):
 def random_state() -> bytes:
     """The states of the generators that are loaded, as text that compares equal for equal states."""
     return msgspec.json.encode(Generators(random.getstate(), _numpy(), *_torch()))
+
+
+def marks(state: bytes | None = None) -> dict[str, str]:
+    """A digest for each generator that is loaded, or that the ``state`` speaks of."""
+    if state is None:
+        found = Generators(random.getstate(), _numpy(), *_torch())
+    else:
+        found = msgspec.json.decode(state, type=Generators)
+    parts = {"Python": found.python, "numpy": found.numpy, "torch": found.torch}
+    return {name: digest(msgspec.json.encode(part)) for name, part in parts.items() if part is not None}
 
 
 def changed(before: bytes, after: bytes) -> bytes:

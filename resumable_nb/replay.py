@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from resumable_nb import plan, scope, settings
 from resumable_nb.change import ASSIGNED, SHARING
-from resumable_nb.configured import PART
+from resumable_nb.configured import PART, RANDOM
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import fingerprint
@@ -135,7 +135,7 @@ def _changes(then: StepKey, now: StepKey, before: dict[str, object]) -> list[obj
         change
         for change in plan.differences(then, now)
         if not (change.part == "input" and _has_no_content(before.get(change.name.removeprefix(ASSIGNED))))
-        and not change.name.startswith((PART, SHARING))  # what it shows; what it is put back with
+        and not change.name.startswith((PART, RANDOM, SHARING))  # what it shows; what it is put back with
     ]
 
 

@@ -163,6 +163,7 @@ class Runner:
             self._configured.restore(record)
             restored = self._snapshots.restore(space, record.manifest)
             self._patch(space)
+            self._configured.skipped(record, space.variables)
             names = (names | {*restored.names}) - {*restored.deleted}
             lost = (lost | record.unsaved.keys()) - {*restored.names, *restored.deleted}
             self._snapshots.left.note(space, restored.set, record.id)
@@ -186,6 +187,7 @@ class Runner:
             self._configured.settle()
         self._snapshots.left.note(space, restored.set, record.id)
         self._patch(space)
+        self._configured.skipped(record, space.variables)
         self._made(space, {*record.saved_names, *record.unsaved}, record.key)
         self._memory.skip(record)
         result = self._snapshots.result(space, restored.result) if record.left == "return" else None
@@ -210,7 +212,7 @@ class Runner:
         self._configured.settle()
         self.replays.bring(space, spec.body)
         self._snapshots.left.run(spec.body, spec.id)
-        self._configured.begin(spec.id, space.variables)
+        self._configured.begin(spec.id, spec.body, space.variables)
         same_key = isinstance(decision, plan.Continue) and decision.same_key
         random_blob, rows = self._random(recorded if same_key else MISSING)
         before = self._snapshots.begin(space, spec.body)
@@ -350,7 +352,7 @@ class Runner:
         self.held.add(record, rows)
         return record
 
-    def settle(self, body: Body) -> None:
+    def settle(self, body: Body, space: Namespace) -> None:
         """Code outside any step is about to run: set again what skipped steps had set."""
-        self._configured.settle()
+        self._configured.run(body, space.variables)
         self._snapshots.left.run(body)

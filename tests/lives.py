@@ -51,7 +51,7 @@ class Lives:
                 spec = StepSpec(name, name, "cell", body(text), text, StepOptions(), self.base)
                 self.session.runner.run(spec, self.session.space, lambda name=name, text=text: self._step(name, text))
             else:
-                self.session.runner.settle(body(text))
+                self.session.runner.settle(body(text), self.session.space)
                 self.session.load(body(text))
                 self._execute(text)
         return list(ran)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from resumable_nb import block, plan, scope, session
+from resumable_nb import block, origins, plan, scope, session
 from resumable_nb.errors import ResumableError, UsageError
 from resumable_nb.events import Event
 from resumable_nb.execution import Execution, StepSpec
@@ -25,7 +25,7 @@ from resumable_nb.magics.options import cell_options
 from resumable_nb.magics.progress import Progress
 from resumable_nb.magics.rehearsal import Rehearsal
 from resumable_nb.magics.signals import Signals
-from resumable_nb.model import MISSING, digest, step_path
+from resumable_nb.model import MISSING, step_path
 from resumable_nb.output import Recorder, replay
 from resumable_nb.source import Body, analyse
 from resumable_nb.wording import clock_time, duration, plural
@@ -44,8 +44,8 @@ class Cell:
     """Of a ``%%resumable`` cell, once it was parsed."""
     set_up: tuple[configuration.Line, ...] = ()
     """The magics of a ``%%resumable`` cell that run even when it is skipped."""
-    normal: str = ""
-    """The normal form of a plain cell's code."""
+    plain: Body | None = None
+    """Of a plain cell, once it was parsed."""
     execution: Execution | None = None
     recorder: Recorder | None = None
     unmute: Callable[[], None] | None = None
@@ -141,7 +141,7 @@ class Hooks:
                     session.set_due(body)
                     tree = rewrite.preceded(tree, f"{_SESSION}.settle_due()")
                 if self.cell is not None and not self._rehearsal.on:  # what is loaded for a cell is not made by it
-                    self.cell.normal = self.cell.normal or body.normal
+                    self.cell.plain = self.cell.plain or body
                     names = pending & self.shell.user_ns.keys()
                     self.cell.before |= {name: id(self.shell.user_ns[name]) for name in names}
             except ResumableError as error:
@@ -239,11 +239,10 @@ class Hooks:
         """Remember which code made a variable: what has no content of its own counts by its origin."""
         if not session.is_open():
             return
-        origins = session.current().provenance
-        mark = digest((cell.body.normal if cell.body else cell.normal or cell.text).encode("utf-8", "surrogatepass"))
-        for name, value in self.shell.user_ns.items():
-            if cell.before.get(name) != id(value):
-                origins[name] = mark
+        current, own = session.current(), self.shell.user_ns
+        made = [name for name, value in own.items() if cell.before.get(name) != id(value)]
+        body = cell.body or cell.plain or Body(cell.text)
+        origins.trace(current.provenance, body, made, own, current.lookup(current.space))
 
     def announce(self, execution: Execution) -> None:
         """One quiet line about what becomes of the step; none for a first run."""

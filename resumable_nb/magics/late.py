@@ -75,7 +75,7 @@ def bring_back(body: Body, results: Results) -> bool:
     if not session.is_open():
         return False
     current = session.current()
-    current.runner.settle(body)
+    current.runner.settle(body, current.space)
     if not results and not current.snapshots.pending() and not current.snapshots.presence.watching:
         return False
     names = current.load(body)

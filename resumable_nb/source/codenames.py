@@ -86,6 +86,37 @@ def names_of(code: types.CodeType) -> Names:
     )
 
 
+@functools.lru_cache(maxsize=10_000)
+def calls_of(code: types.CodeType) -> frozenset[tuple[str, str]]:
+    """What a code object and the code in it look up, as ``Touched.calls`` has it: ``np.random.seed`` as ``np`` and
+    ``random.seed``. What it imports itself stands under the module's own name."""
+    found: set[tuple[str, str]] = set()
+    for each in _codes(code):
+        own: dict[str, tuple[str, str]] = {}
+        root, rest, module = "", "", ""
+        for i in dis.get_instructions(each):
+            if i.opname in _NOTHING:
+                continue
+            if i.opname in _ATTRIBUTE and root and i.opname != "IMPORT_FROM":
+                rest = f"{rest}.{i.argval}" if rest else i.argval
+                continue
+            if root:
+                found.add((root, rest or root))
+            root, rest = "", ""
+            match i.opname:
+                case "IMPORT_NAME":
+                    module = i.argval
+                case "IMPORT_FROM":
+                    module = f"{module.partition(':')[0]}:{i.argval}"
+                case name if name.startswith("STORE_") and module:
+                    where, _, part = module.partition(":")
+                    own[i.argval] = (where, part)
+                    module = where if part else ""
+                case name if name.startswith("LOAD_") and isinstance(i.argval, str) and name != "LOAD_CONST":
+                    root, rest = own.get(i.argval, (i.argval, ""))
+    return frozenset(found)
+
+
 def code_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Names that the code looks up globally, and names of attributes; nested code included."""
     names = names_of(code)

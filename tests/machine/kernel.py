@@ -135,7 +135,7 @@ class Kernel:
     def _plain(self, text: str) -> None:
         scope.reset()
         body = analyse(ast.parse(text))
-        self.session.runner.settle(body)
+        self.session.runner.settle(body, self.session.space)
         if self.session.snapshots.pending():
             self.session.load(body)
         execute(text, self.variables)

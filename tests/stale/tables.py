@@ -9,6 +9,9 @@ from pathlib import Path
 from tests.kernels import Kernel
 from tests.rows import Seeds, restored
 
+NEXT = "\n# next cell\n"
+"""Between the plain cells of one text."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -68,7 +71,7 @@ def ask_all(seeds: Seeds, cases: Mapping[str, Change]) -> dict[str, Answer]:
         write(seeds.folder, case.files)
     kernel = seeds()
     for index, case in enumerate(cases.values()):
-        kernel(case.before, case.step(f"row-{index}"))
+        kernel(*case.before.split(NEXT), case.step(f"row-{index}"))
     for case in cases.values():
         write(seeds.folder, case.new_files)
     kernel = seeds()
@@ -76,7 +79,7 @@ def ask_all(seeds: Seeds, cases: Mapping[str, Change]) -> dict[str, Answer]:
 
 
 def _answer(kernel: Kernel, name: str, case: Change) -> Answer:
-    for cell in (case.after, case.step(name), case.check):
+    for cell in (*case.after.split(NEXT), case.step(name), case.check):
         shown = kernel.attempt(cell)
         if cell.startswith("%%resumable row"):
             answer = shown

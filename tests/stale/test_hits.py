@@ -8,13 +8,15 @@ import sys
 import pytest
 
 from tests.rows import Seeds, restored
-from tests.stale.tables import Answer, Change, ask_all, change
+from tests.stale.tables import NEXT, Answer, Change, ask_all, change
 
 pytestmark = pytest.mark.kernel
 
 NP, PD = "import numpy as np\n", "import pandas as pd\n"
 
 CODE: dict[str, Change] = {
+    "random that nobody seeded": change("import random, numpy as np\nx = random.random(), np.random.rand()", use="random.random() + np.random.rand()"),
+    "random that another generator's seed does not move": change("import random, numpy as np\nrandom.seed(1)\nx = np.random.rand()", use="np.random.rand()"),
     "comments, blank lines and formatting of a helper": change("def f(a,b): return a+b", "# why\n\ndef f( a, b ):\n    # how\n\n    return (a\n        + b)", use="f(1, 1)"),
     "quotes and number forms": change("def f(): return ('a', 1000, 16)", 'def f(): return ("a", 1_000, 0x10)', use="f()"),
     "helper below another": change("def f(): return 1\ndef g(): return 2", "def g(): return 2\ndef f(): return 1", use="f() + g()"),
@@ -32,6 +34,9 @@ CODE: dict[str, Change] = {
     "variables of the environment that are not read": change("import os\nos.environ['OTHER_V'] = 'a'\nos.environ['MODE_V'] = 'm'", "import os\nos.environ['OTHER_V'] = 'b'\nos.environ['MODE_V'] = 'm'", use="os.environ['MODE_V']"),
     "environment that is imported by name": change("from os import environ\nenviron['OTHER_W'] = 'a'\nenviron['MODE_W'] = 'm'", "from os import environ\nenviron['OTHER_W'] = 'b'\nenviron['MODE_W'] = 'm'", use="environ.get('MODE_W')"),
     "password in the environment": change("import os\nos.environ['DB_PASSWORD'] = 'a'", "import os\nos.environ['DB_PASSWORD'] = 'b'", use="len(os.environ['DB_PASSWORD'])"),
+    "seed that is the same, written otherwise": change("import random\nrandom.seed(1)", "import random as r\nONE = 1\nr.seed(ONE)", use="__import__('random').random()"),
+    "seed in the step itself": change("import numpy as np\nnp.random.seed(1)", "import numpy as np\nnp.random.seed(2)", head="np.random.seed(5)\n", use="np.random.rand()"),
+    "seed of a generator that is not drawn from": change("import random\nrandom.seed(1)", "import random\nrandom.seed(2)", use="1 + 1"),
     "alias of an import": change("import math\nimport math as m", use="m.floor(math.pi)"),
 }  # fmt: skip
 
@@ -58,6 +63,7 @@ VALUES: dict[str, Change] = {
     "object whose attributes came in another order": change("class A: pass\nx = A(); x.a = 1; x.b = 2", "class A: pass\nx = A(); x.b = 2; x.a = 1", use="x.a"),
     "object with a warm cache": change("import functools\nclass A:\n    @functools.lru_cache\n    def f(self): return 1\nx = A()", "import functools\nclass A:\n    @functools.lru_cache\n    def f(self): return 1\nx = A()\nx.f()", use="x.f()"),
     "pattern that was used": change("import re\nx = re.compile('a')", "import re\nx = re.compile('a')\nx.match('a')", use="x.pattern"),
+    "generator over the same": change(f"n = 'ab'{NEXT}x = (k for k in n){NEXT}head = next(x)", f"n = 'a' 'b'  # the same\nother = 2{NEXT}x = (k for k in n){NEXT}head = next(x)", use="next(x)"),
     "lock made by the same code": change("import threading\nx = threading.Lock()", use="x.locked()"),
     "values restored from another step": change("%%resumable up\nimport numpy as np\nx = {'a': np.arange(20_000.0), 'b': np.arange(20_000, dtype='>f8'), 'r': np.zeros(3, '>i4,<f8'), 's': {'p', 'q'}, 'f': lambda n: n}", use="x['f'](1)"),
 }  # fmt: skip
@@ -183,9 +189,16 @@ def test_upstream_run_again_with_the_same_result(seeds: Seeds) -> None:
 
 
 def test_upstream_run_again_with_another_result(seeds: Seeds) -> None:
-    down = "%%resumable down\ny = sum(x)"
-    seeds()("%%resumable up\nx = [1, 2]", down)
+    down, draw = "%%resumable down\ny = sum(x)", "%%resumable draw\nz = np.random.randint(100)"
+    up = "%%resumable up\nimport numpy as np\nnp.random.seed({0})\nx = [1, {0}]"
+    seeds()(up.format(1), down, draw)
     kernel = seeds()
-    assert not restored(kernel("%%resumable up\nx = [1, 3]"))
+    assert not restored(kernel(up.format(2)))
     assert kernel(down).messages == ["● down: runs again: input x changed"]
-    assert kernel("y").value == "4"
+    assert kernel(draw).messages == ["● draw: runs again: input random state of numpy changed"]
+    assert kernel("y, int(z)").value == "(3, 40)"
+    kernel("np.random.rand()")
+    assert restored(kernel(draw)), "cells are run anew in any order"
+    kernel = seeds()
+    assert all(restored(kernel(cell)) for cell in (up.format(2), down, draw))
+    assert kernel("int(z), int(np.random.randint(100))").value == "(40, 15)"

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.rows import Seeds
-from tests.stale.tables import Answer, Change, ask, ask_all, change
+from tests.stale.tables import NEXT, Answer, Change, ask, ask_all, change
 
 pytestmark = pytest.mark.kernel
 
@@ -62,6 +62,9 @@ CODE: dict[str, Change] = {
     "global in the eval of builtins": change("import builtins\nn, q = 1, 'n'", "import builtins\nn, q = 2, 'n'", use="builtins.eval(q)", why="input n changed", gives="2"),
     "global in the eval of builtins in a helper": change("import builtins\nn, q = 1, 'n'\ndef f(): return builtins.eval(q)", "import builtins\nn, q = 2, 'n'\ndef f(): return builtins.eval(q)", use="f()", why="input n changed", gives="2"),
     "global in eval under another name": change("n, q = 1, 'n'", "n, q = 2, 'n'", head="from builtins import eval as run\n", use="run(q)", why="input n changed", gives="2"),
+    "seed of random": change("import random\nrandom.seed(1)", "import random\nrandom.seed(2)", use="random.random()", why="input random state of Python changed", gives="0.9560342718892494"),
+    "seed of numpy that is a variable of a helper": change("import numpy as np\nSEED = 1\ndef fix(): np.random.seed(SEED)\nfix()", "import numpy as np\nSEED = 2\ndef fix(): np.random.seed(SEED)\nfix()", use="int(np.random.randint(100))", why="input random state of numpy changed", gives="40"),
+    "what was drawn before": change("import random\nrandom.seed(1)", "import random\nrandom.seed(1)\nx = random.random()", use="random.random()", why="input random state of Python changed", gives="0.8474337369372327"),
     "another library's function": change("from math import floor as f", "from math import ceil as f", use="f(1.5)", why="f changed", gives="2"),
     "another module under the name": change("import math as m", "import cmath as m", use="str(m.sqrt(4))", why="m changed", gives="'(2+0j)'"),
 }  # fmt: skip
@@ -159,6 +162,7 @@ TORCH: dict[str, Change] = {
     "tensor's dtype": change("import torch\nx = torch.zeros(3)", "import torch\nx = torch.zeros(3, dtype=torch.bfloat16)", use="x.dtype"),
     "tensor that wants a gradient": change("import torch\nx = torch.zeros(3)", "import torch\nx = torch.zeros(3, requires_grad=True)", use="x.requires_grad", gives="True"),
     "module's weight": change("import torch\nx = torch.nn.Linear(1, 1); torch.nn.init.constant_(x.weight, 1)", "import torch\nx = torch.nn.Linear(1, 1); torch.nn.init.constant_(x.weight, 2)", use="x.weight.item()", gives="2.0"),
+    "seed of torch": change("import torch\n_ = torch.manual_seed(1)", "import torch\n_ = torch.manual_seed(2)", use="torch.rand(1).item() > 0.7", why="input random state of torch changed", gives="False"),
     "dtype that tensors have by default": change("import torch\ntorch.set_default_dtype(torch.float64)", "import torch", use="torch.zeros(1).dtype", why="input settings of torch changed", gives="torch.float32"),
 }  # fmt: skip
 
@@ -172,6 +176,10 @@ FILES: dict[str, Change] = {
 ORIGINS: dict[str, Change] = {
     "generator's code": change("x = (n for n in [1])", "x = (n for n in [2])", use="next(x)", gives="2"),
     "connection's target": change("import sqlite3\nx = sqlite3.connect(':memory:')", "import sqlite3\nx = sqlite3.connect('other.db')", use="len(x.execute('pragma database_list').fetchone()[2]) > 0", gives="True"),
+    "what a generator was given": change(f"def count(n): yield n\nn = 1{NEXT}x = count(n)", f"def count(n): yield n\nn = 2{NEXT}x = count(n)", use="next(x)", gives="2"),
+    "function that a generator runs": change(f"def count(): yield 1{NEXT}x = count()", f"def count(): yield 2{NEXT}x = count()", use="next(x)", gives="2"),
+    "what a plain cell took from an iterator": change("x = iter([1, 2])", f"x = iter([1, 2]){NEXT}head = next(x)", use="next(x)", gives="2"),
+    "path of a connection": change(f"import sqlite3\npath = 'one.db'{NEXT}x = sqlite3.connect(path)", f"import sqlite3\npath = 'two.db'{NEXT}x = sqlite3.connect(path)", use="x.execute('pragma database_list').fetchone()[2][-6:]", gives="'two.db'"),
     "lock in an object": change("import threading\nx = {'lock': threading.Lock(), 'n': 1}", "import threading\nx = {'lock': threading.Lock(), 'n': 2}", use="x['n']", gives="2"),
 }  # fmt: skip
 
