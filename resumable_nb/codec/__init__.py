@@ -5,7 +5,7 @@ from resumable_nb.codec.coder import Codec, is_reading
 from resumable_nb.codec.definitions import importable, is_filled, own_dict, parts_of
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
 from resumable_nb.codec.handles import stands_for_one
-from resumable_nb.codec.probe import changes_unseen, used_up
+from resumable_nb.codec.probe import changing, used_up
 from resumable_nb.codec.values import dumps_value, loads_value
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "Reply",
     "Shared",
     "Unsent",
-    "changes_unseen",
+    "changing",
     "dumps_value",
     "importable",
     "is_filled",

@@ -10,7 +10,7 @@ import pickle
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from resumable_nb.codec.definitions import is_filled, own_dict
@@ -41,9 +41,14 @@ def used_up(thing: object) -> bool:
     return isinstance(thing, _USED_UP)
 
 
-def changes_unseen(thing: object) -> bool:
-    """Whether code that can get at it may have changed it, and nothing shows that."""
-    return used_up(thing) or any((kind.__module__, kind.__name__) in _IN_MEMORY for kind in type(thing).__mro__)
+def changing(things: Collection[object]) -> list[object]:
+    """Those of many that code which can get at them may have changed, and nothing shows that."""
+    kinds = {kind for kind in set(map(type, things)) if _changes_unseen(kind)}
+    return [each for each in things if type(each) in kinds] if kinds else []
+
+
+def _changes_unseen(kind: type) -> bool:
+    return issubclass(kind, _USED_UP) or any((each.__module__, each.__name__) in _IN_MEMORY for each in kind.__mro__)
 
 
 _LOOKS: Final = itertools.count(1)
@@ -76,7 +81,7 @@ class Probe(Encoder):
         except Exception as error:
             self.offenders.append((thing, error))
             # A generator goes on and a file's position moves, and nothing shows it: no two looks are the same.
-            look = next(_LOOKS) if changes_unseen(thing) and not self._untouched else 0
+            look = next(_LOOKS) if _changes_unseen(kind) and not self._untouched else 0
             return opaque, (kind.__qualname__, id(thing), look, state_of(thing))
         return reduced
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from resumable_nb.codec import changes_unseen, parts_of
+from resumable_nb.codec import changing, parts_of
 from resumable_nb.groups import Survey
 from resumable_nb.model import RESULT
 from resumable_nb.snapshot.space import Before
@@ -44,7 +44,7 @@ def watch_group(before: Before, survey: Survey, group: frozenset[str], digest: D
     values = {name: before.references[name] for name in group}
     mark = digest(survey, values)
     before.groups |= dict.fromkeys(group, (group, mark))
-    if len(group) > 1 and any(changes_unseen(each) for name in group for each in survey.holdings[name].nodes.values()):
+    if len(group) > 1 and any(changing(survey.holdings[name].nodes.values()) for name in group):
         before.untouched[group] = digest(survey, values, untouched=True)
     if len(group) > 1:
         before.alone |= {
@@ -57,7 +57,9 @@ def _untouched(before: Before, survey: Survey, name: str) -> bool:
     """Whether the body cannot get at what is used up in a variable: not by its name, and not through another one."""
     if name in before.reached:
         return False
-    own = {key for key, each in survey.holdings[name].nodes.items() if changes_unseen(each)}
+    own = set(map(id, changing(survey.holdings[name].nodes.values())))
+    if not own:
+        return True
     reached = (survey.holdings[each] for each in before.reached if each in survey.holdings)
     return all(own.isdisjoint(holding.nodes) for holding in reached)
 
@@ -151,7 +153,7 @@ def _members(
             found.add(name)
     if found or any(name in bound for name in values):
         return found
-    if any(changes_unseen(each) for name in values for each in survey.holdings[name].nodes.values()):
+    if any(changing(survey.holdings[name].nodes.values()) for name in values):
         together = before.untouched.get(frozenset(values))
         if together is not None and together == digest(survey, values, untouched=True):
             return found
