@@ -394,6 +394,8 @@ def test_variables_come_back_when_a_cell_needs_them(kernels: Kernels) -> None:
         ("'gone' in dir()", "False"),
         ("(lambda: big)()", "[1, 2]"),
         ("get_ipython().user_ns['big']", "[1, 2]"),
+        ("get_ipython().ev('big')", "[1, 2]"),
+        ("getattr(__import__('sys').modules['__main__'], 'big')", "[1, 2]"),
     ]:
         kernel = kernels.again(*cells)
         if value is not None:

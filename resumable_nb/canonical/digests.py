@@ -21,6 +21,7 @@ from resumable_nb.canonical.tensors import tensor_expander
 from resumable_nb.canonical.writer import Canonical, Expander, Node
 from resumable_nb.collector import collector_off
 from resumable_nb.errors import NoContent
+from resumable_nb.source import formula_words
 
 _EXACT: Final[dict[type, Expander]] = {
     **CONTAINERS,
@@ -41,7 +42,8 @@ class Content:
 
 
 def fingerprint(value: object, *, known: Callable[[object], str | None] | None = None) -> str:
-    """The canonical digest of a value, typed: 32 hexadecimal characters, 40 where code of the user's is in it.
+    """The canonical digest of a value, typed: 32 hexadecimal characters, 40 where code of the user's is in it, or a
+    formula, whose functions are looked up in the notebook.
 
     Equal types and contents, equal digests: ``1``, ``1.0`` and ``True`` differ, ``-0.0`` and ``0.0`` too; all NaNs are
     one; the order of dicts and sets, memory layout and sharing don't count. A class counts by its name where an object
@@ -54,7 +56,7 @@ def fingerprint(value: object, *, known: Callable[[object], str | None] | None =
     if kind in SCALARS or (kind in _SHORT and len(value) <= _FEW):  # type: ignore[arg-type]  # those have a length
         chunk = _SMALL(value)
         if chunk is not None:
-            return blake3(chunk).hexdigest(length=_PLAIN_BYTES)
+            return blake3(chunk).hexdigest(length=_CODE_BYTES if formula_words(value) else _PLAIN_BYTES)
     return content(value, known=known).digest
 
 
@@ -74,7 +76,7 @@ def content(
             if not lenient:
                 raise
             raw = blake3(repr(type(value)).encode())  # too tangled to be put in order
-    digest = raw.hexdigest(length=_CODE_BYTES if canon.carries_code else _PLAIN_BYTES)
+    digest = raw.hexdigest(length=_CODE_BYTES if canon.carries_code or formula_words(value) else _PLAIN_BYTES)
     return Content(digest, tuple(canon.definitions.values()), tuple(canon.types.values()))
 
 

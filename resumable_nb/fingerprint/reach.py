@@ -17,7 +17,7 @@ from resumable_nb.canonical import Content, carries_code, content, fingerprint, 
 from resumable_nb.errors import NoContent
 from resumable_nb.model import MISSING, Missing, digest
 from resumable_nb.preview import is_secret
-from resumable_nb.source import Body, Import, Names, names_of
+from resumable_nb.source import Body, Import, Names, formula_words, names_of
 
 NOTEBOOK: Final = "__main__"
 IMPORTED: Final = "import "
@@ -25,6 +25,8 @@ IMPORTED: Final = "import "
 ENVIRONMENT: Final = "environment "
 """Before the name of a variable of the environment."""
 _DYNAMIC: Final = frozenset({"globals", "eval", "exec"})
+_NAMESPACES: Final = frozenset({"f_globals", "user_ns", "user_global_ns"})
+"""Attributes that may be the notebook's namespace."""
 _SHELL: Final = frozenset({"get_ipython", "In", "Out", "_oh", "_dh", "_ih"})
 """Names that IPython puts beside the user's, and that hold its history. The last results (``_``) are values as any."""
 
@@ -111,6 +113,8 @@ class Reach:
         elif value is not MISSING:
             self._done.add(("value", name))
             self._value(name, name, value)
+            for word in sorted(formula_words(value)):
+                self._notebook(word, use)
 
     def _environment(self, names: Iterable[str]) -> None:
         """Variables of the environment. Another password is no other result."""
@@ -231,6 +235,8 @@ class Reach:
                 self._notebook(name, use)
             else:
                 self._member(module, members, name, use)
+        if _NAMESPACES & use.attributes or any(each.module == NOTEBOOK for each in use.imports):
+            self._everything()
         if use.globals & _DYNAMIC - members.keys():
             if module == NOTEBOOK:
                 self._everything()

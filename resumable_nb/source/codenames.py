@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from resumable_nb.source import ambient, quoted
-from resumable_nb.source.scope import DYNAMIC, Import
+from resumable_nb.source.scope import DYNAMIC, IMPORTERS, Import
 
 _GLOBAL: Final = frozenset(
     {"LOAD_NAME", "LOAD_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_CLASSDEREF"}
@@ -57,6 +57,8 @@ def names_of(code: types.CodeType) -> Names:
     for each in _codes(code):
         steps = [i for i in dis.get_instructions(each) if i.opname not in _NOTHING]
         environment.update(ambient.in_code(steps))
+        if "__main__" in each.co_consts and "modules" in (*each.co_names, *each.co_varnames):
+            names |= _ANY_NAME  # sys.modules["__main__"]
         for constant in _texts(each):
             names |= (formula := quoted.in_formula(constant))
             bare |= formula
@@ -65,6 +67,10 @@ def names_of(code: types.CodeType) -> Names:
                 names.add(i.argval)
                 if k + 1 == len(steps) or steps[k + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):
                     bare.add(i.argval)
+            if i.argval in IMPORTERS and i.opname.startswith("LOAD_"):
+                given = next((step for step in steps[k + 1 : k + 3] if step.opname == "LOAD_CONST"), None)
+                if given is not None and isinstance(given.argval, str):
+                    imports.add(Import(given.argval))
             if i.opname in _STORES:
                 stores.add(i.argval)
             if i.opname in _ATTRIBUTE:

@@ -8,7 +8,18 @@ from typing import Final, Self
 
 from resumable_nb.source import quoted
 from resumable_nb.source.magic import magic_call
-from resumable_nb.source.scope import DYNAMIC, Comprehension, Found, Kind, Scope, own_names, parameters, targets
+from resumable_nb.source.scope import (
+    DYNAMIC,
+    IMPORTERS,
+    Comprehension,
+    Found,
+    Import,
+    Kind,
+    Scope,
+    own_names,
+    parameters,
+    targets,
+)
 
 _DYNAMIC_ATTRIBUTES: Final = frozenset(
     {"user_ns", "user_global_ns", "f_globals", "f_locals", "__globals__", "run_cell", "run_line_magic"}
@@ -76,6 +87,12 @@ class Expressions(Scope, ast.NodeVisitor):
         else:
             self.visit(node.value)
 
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        match node:
+            case ast.Subscript(value=ast.Attribute(attr="modules"), slice=ast.Constant(value="__main__")):
+                self.found.dynamic = True
+        self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> None:
         for name in sorted(quoted.in_formula(node.value)):
             self.load(name)
@@ -102,6 +119,15 @@ class Expressions(Scope, ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in ("vars", "dir") and not node.args:
             self.found.dynamic |= self.kind != "function"
+        match node:
+            case ast.Call(func=ast.Attribute(attr="ev" | "ex", value=ast.Call(func=ast.Name(id="get_ipython")))):
+                self.found.dynamic = True
+            case ast.Call(
+                func=ast.Name(id=name) | ast.Attribute(attr=name), args=[ast.Constant(value=str(module)), *_]
+            ):
+                if name in IMPORTERS:
+                    self.found.imports.add(Import(module))
+                    self.found.dynamic |= module == "__main__"
         if (magic := magic_call(node, self.transform)) is None:
             self.generic_visit(node)
             words = quoted.in_call(node)

@@ -13,6 +13,8 @@ METHODS: Final = frozenset({"query", "eval", "exec", "sql", "execute"})
 _OFTEN_NOT: Final = frozenset({"execute"})
 """DuckDB's finds frames by name, those of most others know no variables: an unknown text is taken for theirs."""
 _FORMULA: Final = re.compile(r"[\w\s.()\[\]*+^:,'\"|&=<>/%-]{0,1000}~\s*[\w(+-][\w\s.()\[\]*+^:,'\"|&=<>/%-]{0,5000}")
+_FEW: Final = 100
+"""Texts in a container that are looked at."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _PARAMETERS: Final = frozenset({"expr", "source"})
 """What the text is called where it is given by name."""
@@ -31,6 +33,17 @@ def in_formula(text: object) -> frozenset[str]:
     if not isinstance(text, str) or "~" not in text or _FORMULA.fullmatch(text) is None:
         return frozenset()
     return frozenset(_WORD.findall(text))
+
+
+def in_value(value: object) -> frozenset[str]:
+    """The words of formulas in a variable: a text, or a short container of texts."""
+    match value:
+        case str():
+            return in_formula(value)
+        case list() | tuple() | dict() if len(value) <= _FEW:
+            texts = value.values() if isinstance(value, dict) else value
+            return frozenset(word for text in texts for word in in_formula(text))
+    return frozenset()
 
 
 def in_call(node: ast.Call) -> Words:

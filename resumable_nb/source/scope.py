@@ -10,6 +10,9 @@ from typing import Final, Literal
 DYNAMIC: Final = frozenset({"globals", "eval", "exec", "execfile"})
 """Builtins that may look up any name."""
 
+IMPORTERS: Final = frozenset({"import_module", "__import__"})
+"""Functions that import the module that a text names."""
+
 Kind = Literal["module", "class", "function"]
 State = frozenset[str] | None
 """What is surely bound at a point; ``None`` where no path comes along. A dot before a name: of the class in hand."""

@@ -28,6 +28,8 @@ CODE: dict[str, Change] = {
     "lambda on another line": change("d = {'f': lambda n: n + 1}", "d = {\n    # first\n    'f': lambda n: n + 1\n}", use="d['f'](1)"),
     "dataclass, enum and namedtuple defined again": change("import dataclasses, enum, collections\n@dataclasses.dataclass\nclass D:\n    x: int = 1\nclass E(enum.Enum):\n    A = {'k'}\nN = collections.namedtuple('N', 'a b')\nx = [D(), E.A, N(1, 2)]", use="x[0].x"),
     "what a query with a literal text does not name": change("import pandas as pd\nd = pd.DataFrame({'a': [1, 2, 3]})\nother = 1", "import pandas as pd\nd = pd.DataFrame({'a': [1, 2, 3]})\nother = 2", use="len(d.query('a > 1'))"),
+    "whether the code is the notebook's": change("def f(): return __name__ == '__main__'\nother = 1", "def f(): return __name__ == '__main__'\nother = 2", use="f()"),
+    "what a formula in a variable does not name": change("text = 'y ~ np.log(x)'\nother = 1", "text = 'y ~ np.log(x)'\nother = 2", use="len(text)"),
     "method called eval that is given no text": change("class Model:\n    def eval(self): return 1\nm = Model()\nother = 1", "class Model:\n    def eval(self): return 1\nm = Model()\nother = 2", use="m.eval()"),
     "closure made again": change("def make(n):\n    def f(): return n\n    return f\nf = make({'a', 'b'})", use="f()"),
     "bound method, partial and object made again": change("import functools\nclass A:\n    def get(self): return 1\na = A()\nfs = [a.get, functools.partial(max, 1), str.upper, len]", use="fs[0]()"),

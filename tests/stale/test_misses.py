@@ -12,6 +12,11 @@ from tests.stale.tables import NEXT, Answer, Change, ask, ask_all, change
 pytestmark = pytest.mark.kernel
 
 
+LOOKUP = {
+    "site-packages/lookup.py": "import sys\ndef right_side(text):\n    return eval(text.partition('~')[2], sys._getframe(1).f_globals)\n"
+}
+LOOKS_UP = "import sys\nsys.path.insert(0, 'site-packages')\n"
+
 CODE: dict[str, Change] = {
     "helper": change("def f(): return 1", "def f(): return 2", use="f()", why="function f changed", gives="2"),
     "helper of a helper": change("def g(): return 1\ndef f(): return g()", "def g(): return 2\ndef f(): return g()", use="f()", why="function g changed", gives="2"),
@@ -62,6 +67,12 @@ CODE: dict[str, Change] = {
     "global in the eval of builtins": change("import builtins\nn, q = 1, 'n'", "import builtins\nn, q = 2, 'n'", use="builtins.eval(q)", why="input n changed", gives="2"),
     "global in the eval of builtins in a helper": change("import builtins\nn, q = 1, 'n'\ndef f(): return builtins.eval(q)", "import builtins\nn, q = 2, 'n'\ndef f(): return builtins.eval(q)", use="f()", why="input n changed", gives="2"),
     "global in eval under another name": change("n, q = 1, 'n'", "n, q = 2, 'n'", head="from builtins import eval as run\n", use="run(q)", why="input n changed", gives="2"),
+    "function in a formula that is a variable": change(f"{LOOKS_UP}import lookup\ntext = 'y ~ twice(4)'\ndef twice(n): return n * 2", f"{LOOKS_UP}import lookup\ntext = 'y ~ twice(4)'\ndef twice(n): return n * 3", use="lookup.right_side(text)", why="function twice changed", gives="12", files=LOOKUP),
+    "function in a list of formulas that a step made": change(f"{LOOKS_UP}import lookup{NEXT}%%resumable texts\ntexts = ['y ~ double(4)']{NEXT}def double(n): return n * 2", f"{LOOKS_UP}import lookup{NEXT}%%resumable texts\ntexts = ['y ~ double(4)']{NEXT}def double(n): return n * 3", use="lookup.right_side(texts[0])", why="function double changed", gives="12", files=LOOKUP),
+    "global through the module of the notebook": change("n = 1\ndef f():\n    import __main__\n    return __main__.n", "n = 2\ndef f():\n    import __main__\n    return __main__.n", use="f()", why="input n changed", gives="2"),
+    "global through the table of modules": change("import sys\nn = 1\ndef f(): return sys.modules['__main__'].n", "import sys\nn = 2\ndef f(): return sys.modules['__main__'].n", use="f()", why="input n changed", gives="2"),
+    "global through a frame": change("import sys\nn = 1\ndef f(): return sys._getframe().f_globals['n']", "import sys\nn = 2\ndef f(): return sys._getframe().f_globals['n']", use="f()", why="input n changed", gives="2"),
+    "global through the shell": change("n = 1", "n = 2", use="get_ipython().ev('n')", why="input n changed", gives="2"),
     "seed of random": change("import random\nrandom.seed(1)", "import random\nrandom.seed(2)", use="random.random()", why="input random state of Python changed", gives="0.9560342718892494"),
     "seed of numpy that is a variable of a helper": change("import numpy as np\nSEED = 1\ndef fix(): np.random.seed(SEED)\nfix()", "import numpy as np\nSEED = 2\ndef fix(): np.random.seed(SEED)\nfix()", use="int(np.random.randint(100))", why="input random state of numpy changed", gives="40"),
     "what was drawn before": change("import random\nrandom.seed(1)", "import random\nrandom.seed(1)\nx = random.random()", use="random.random()", why="input random state of Python changed", gives="0.8474337369372327"),
@@ -79,6 +90,7 @@ MODULES: dict[str, Change] = {
     "two imports deep": change("import outer", use="outer.f(1)", why="function deep.scale changed", gives="2", files={"outer.py": "import middle\ndef f(n): return middle.g(n)\n", "middle.py": "from deep import scale\ndef g(n): return scale(n)\n", "deep.py": ONE}, new_files={"deep.py": TWO}),
     "relative import": change("from package.inner import f", use="f(1)", why="function package.deep.scale changed", gives="2", files={"package/__init__.py": "", "package/inner.py": "from . import deep\ndef f(n): return deep.scale(n)\n", "package/deep.py": ONE}, new_files={"package/deep.py": TWO}),
     "import inside the helper": change("import outer", use="outer.f(1)", why="function deep.scale changed", gives="2", files={"outer.py": "def f(n):\n    import deep\n    return deep.scale(n)\n", "deep.py": ONE}, new_files={"deep.py": TWO}),
+    "import by a text": change("import importlib\ndef f(n): return importlib.import_module('deep').scale(n)", use="f(1)", why="function deep.scale changed", gives="2", files={"deep.py": ONE}, new_files={"deep.py": TWO}),
     "import inside the step": change("", use="deep.scale(1)", head="import deep\n", why="function deep.scale changed", gives="2", files={"deep.py": ONE}, new_files={"deep.py": TWO}),
     "star import": change("from mine import *", use="scale(1)", why="mine.scale changed", gives="2", files={"mine.py": ONE}, new_files={"mine.py": TWO}),
     "constant that a star import binds": change("", head="from mine import *\n", use="0", why="input mine.RATE changed", gives="0", files={"mine.py": "RATE = 1\n"}, new_files={"mine.py": "RATE = 2\n"}),
