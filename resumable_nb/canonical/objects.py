@@ -45,7 +45,8 @@ _PASSING: Final[tuple[type, ...]] = (
 )
 """What is alive in this process only."""
 _RESTLESS: Final = frozenset(
-    {("matplotlib.artist", "Artist"), ("distributed.client", "Client"), ("distributed.deploy.cluster", "Cluster")}
+    {("matplotlib.artist", "Artist"), ("matplotlib.cbook", "CallbackRegistry")}
+    | {("distributed.client", "Client"), ("distributed.deploy.cluster", "Cluster")}
 )
 
 
@@ -72,7 +73,10 @@ def _weak_dict(value: Any, _canon: Canonical) -> Node:
 
 
 def _is_restless(kind: type) -> bool:
-    """Its attributes change by themselves: of a figure when it is drawn or saved, of what threads of its own serve."""
+    """Its attributes change by themselves: of a figure when it is drawn or saved, of what threads of its own serve.
+
+    A registry of callbacks counts how often it was pickled.
+    """
     return not _RESTLESS.isdisjoint((each.__module__, each.__name__) for each in kind.__mro__)
 
 

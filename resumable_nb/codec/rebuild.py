@@ -181,6 +181,12 @@ def make_view(mapping: Any, method: str) -> Any:
     return getattr(mapping, method)()
 
 
+def make_ended_calls() -> Any:
+    ended = iter(int, 0)
+    next(ended, None)
+    return ended
+
+
 def make_weak(kind: str, items: dict[Any, Any]) -> Any:
     return getattr(weakref, kind)(items)
 

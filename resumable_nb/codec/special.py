@@ -75,6 +75,12 @@ def _iterator(iterator: Any) -> Reduced:
         return iterator.__reduce__()
 
 
+def _calls(iterator: Any) -> Reduced:
+    """``iter(function, sentinel)``, ``re.finditer``: one that has ended says that it is a tuple's."""
+    reduced = iterator.__reduce__()
+    return (rebuild.make_ended_calls, ()) if reduced[1] == ((),) else reduced
+
+
 def _cached_property(found: functools.cached_property[Any]) -> Reduced:
     state = {key: value for key, value in vars(found).items() if key not in ("func", "lock")}
     return functools.cached_property, (found.func,), state
@@ -151,6 +157,7 @@ _EXACT: Final[dict[type, Reduce]] = {
     types.CodeType: _code,
     memoryview: _memoryview,
     types.MappingProxyType: _proxy,
+    type(iter(int, 0)): _calls,
     functools.cached_property: _cached_property,
     weakref.WeakKeyDictionary: _weak_dict,
     weakref.WeakValueDictionary: _weak_dict,

@@ -61,7 +61,7 @@ LIBRARIES: dict[str, Row] = {
         "od['c'] = 3\nod.move_to_end('a')",
         check="assert list(od) == list(keys) == ['b', 'c', 'a'] and cm['c'] == 3 and mp['c'] == 3 and fs == {1, (2, 'x')} and heap == [1, 3] and ud == {'a': 1}",
     ),
-    "iterators": row("import itertools\nx = iter([1, 2, 3]); next(x)\nc = itertools.count(5)\nz = zip('ab', [1, 2]); e = enumerate('ab'); m = map(str, [1, 2]); r = reversed([1, 2])", "next(c); next(z)", check="assert next(x) == 2 and next(c) == 6 and list(z) == [('b', 2)] and list(e) == [(0, 'a'), (1, 'b')] and list(m) == ['1', '2'] and list(r) == [2, 1]"),
+    "iterators": row("import itertools, re\nended = re.finditer('a', 'a'); next(ended); next(ended, None)\nx = iter([1, 2, 3]); next(x)\nc = itertools.count(5)\nz = zip('ab', [1, 2]); e = enumerate('ab'); m = map(str, [1, 2]); r = reversed([1, 2])", "next(c); next(z)", check="assert type(ended) is type(re.finditer('', '')) and [*ended] == [] and next(x) == 2 and next(c) == 6 and list(z) == [('b', 2)] and list(e) == [(0, 'a'), (1, 'b')] and list(m) == ['1', '2'] and list(r) == [2, 1]"),
 }  # fmt: skip
 
 LIVING: dict[str, Row] = {
