@@ -520,8 +520,10 @@ def test_columns_that_lie_across_each_other_do_not_count(
         block.view("u8")[7, 1] ^= 1
     plain = {i: block[:, i].copy() for i in range(columns)}
     monkeypatch.setattr(arrays, "_RUN_BYTES", 1 << 12)
+    monkeypatch.setattr(arrays, "_ABREAST", 32)
     for box_bytes in (1 << 20, 1 << 13):
-        monkeypatch.setattr(arrays, "_BOX_BYTES", box_bytes)
+        for name in ("_BOX_BYTES", "_ROOM_BYTES", "_BAND_BYTES"):
+            monkeypatch.setattr(arrays, name, box_bytes)
         monkeypatch.setattr(threads, "WORTHWHILE_BYTES", box_bytes)
         expected = fingerprint(pd.DataFrame(plain, columns=range(columns)))
         across = pd.DataFrame(block, copy=False)

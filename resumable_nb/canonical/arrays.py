@@ -22,11 +22,11 @@ from resumable_nb.threads import shared
 _BOX_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 1 << 14
 _LINE_BYTES: Final = 1 << 16
-_TILE_BYTES: Final = 40 << 10
-_WHOLE_TILE_BYTES: Final = 512 << 10
-"""Of rows most of which is turned: few, long copies, as threads wait for each other between two."""
+_BAND_BYTES: Final = 1 << 20
+"""What is turned in one go: few, long copies, as threads wait for each other between two."""
+_ROOM_BYTES: Final = 1 << 23
 _TILE_ROWS: Final = 16
-_ABREAST: Final = 32
+_ABREAST: Final = 256
 _STREAMS: Final = 40
 """Lines that are read side by side; each lies in a page of its own, and a core knows the places of some 64 pages."""
 _FAR_BYTES: Final = 512
@@ -136,41 +136,42 @@ def columns_of(matrix: Any) -> list[Written]:
     heads = [_head(matrix[:, k]) for k in range(columns)]
     (side,) = _sides((rows,), matrix.itemsize)
 
-    def part(k: int) -> list[blake3]:
-        return _add_lines([blake3() for _ in heads], matrix[k * side : (k + 1) * side])
+    parts, groups = max(1, -(-rows // side)), range(0, columns, _ABREAST)
 
-    if rows == side:
-        hashers = _add_lines([blake3(head) for head in heads], matrix)
-    else:
-        parts = shared(part, -(-rows // side), matrix.nbytes)
-        digests = ([own[k].digest() for own in parts] for k in range(columns))
-        hashers = list(map(_joined, heads, digests))
-    return [Written(b"#" + each.digest(length=16)) for each in hashers]
+    def turn(k: int) -> list[blake3]:
+        part, first = k // len(groups) * side, groups[k % len(groups)]
+        mine = heads[first : first + _ABREAST]
+        hashers = [blake3(head) if parts == 1 else blake3() for head in mine]
+        return _add_lines(hashers, matrix[part : part + side, first : first + _ABREAST])
+
+    found = shared(turn, parts * len(groups), matrix.nbytes)
+    own = [list(itertools.chain(*found[k * len(groups) : (k + 1) * len(groups)])) for k in range(parts)]
+    if parts == 1:
+        return [Written(b"#" + each.digest(length=16)) for each in own[0]]
+    joined = (_joined(head, (part[k].digest() for part in own)) for k, head in enumerate(heads))
+    return [Written(b"#" + each.digest(length=16)) for each in joined]
 
 
 def _add_lines(hashers: list[blake3], matrix: Any) -> list[blake3]:
-    """Add each column to its hasher: some columns at a time, some rows at a time, which fit in the cache of a core."""
+    """Add each column to its hasher; some rows at a time are turned, into a room that a cache has place for."""
     np = sys.modules["numpy"]
-    for first in range(0, len(hashers), _ABREAST):
-        some = matrix[:, first : first + _ABREAST]
-        width = some.shape[1]
-        step = max(1, min(_LINE_BYTES, _BOX_BYTES // width) // some.itemsize)
-        room = np.empty(width * min(step, len(some)), some.dtype)
-        for start in range(0, len(some), step):
-            block = _turned(some[start : start + step], room)
-            whole = _one_nan(np, block) if some.dtype.kind in "fc" else block
-            lines = whole.reshape(width, -1).view(np.uint8)
-            for hasher, line in zip(hashers[first : first + width], lines, strict=True):
-                hasher.update(line.data)
+    width = len(hashers)
+    step = max(1, min(_LINE_BYTES, _ROOM_BYTES // width) // matrix.itemsize)
+    room = np.empty(width * min(step, len(matrix)), matrix.dtype)
+    for start in range(0, len(matrix), step):
+        block = _turned(matrix[start : start + step], room)
+        whole = _one_nan(np, block) if matrix.dtype.kind in "fc" else block
+        lines = whole.reshape(width, -1).view(np.uint8)
+        for hasher, line in zip(hashers, lines, strict=True):
+            hasher.update(line.data)
     return hashers
 
 
 def _turned(matrix: Any, room: Any) -> Any:
-    """The columns of a matrix in row order as rows, in the room given: tile by tile, each read from memory once."""
+    """The columns of a matrix in row order as rows, in the room given: band by band, each read from memory once."""
     rows, width = matrix.shape
     lines = room[: rows * width].reshape(width, rows)
-    row_bytes = width * matrix.itemsize
-    step = max(1, (_WHOLE_TILE_BYTES if matrix.strides[0] < 2 * row_bytes else _TILE_BYTES) // row_bytes)
+    step = max(1, _BAND_BYTES // (width * matrix.itemsize))
     for start in range(0, rows, step):
         lines[:, start : start + step] = matrix[start : start + step].T
     return lines
