@@ -57,8 +57,9 @@ def joints(
     if len(held) > CROWD:
         return {name: _many(held, name) for name in held}
     trails: dict[str, _Trail] = {}
+    parts: dict[int, list[tuple[str, Any]]] = {}
     for name in held:
-        trails[name] = _Trail(values[name], is_users)
+        trails[name] = _Trail(values[name], is_users, parts)
         if sum(len(each.steps) - len(each.within) for each in trails.values()) > MANY:
             return {name: _many(held, name) for name in held}
     for name, trail in trails.items():
@@ -88,6 +89,8 @@ class _Trail:
 
     value: Any
     is_users: Callable[[type], bool]
+    parts: dict[int, list[tuple[str, Any]]]
+    """``id()`` to what is in an object, for all trails: those that share a figure have all of it in common."""
     steps: dict[int, tuple[int, str]] = field(default_factory=dict)
     """``id()`` to the one that led there first, and how."""
     within: dict[int, int] = field(default_factory=dict)
@@ -163,7 +166,9 @@ class _Trail:
                 if verdict is Verdict.ARRAY and thing.dtype.hasobject and root(thing) is thing:
                     yield from (("[]", each) for each in thing.ravel().tolist())
             case Verdict.PLAIN | Verdict.TRANSPARENT:
-                yield from _parts(thing)
+                if id(thing) not in self.parts:
+                    self.parts[id(thing)] = [*_parts(thing)]
+                yield from self.parts[id(thing)]
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
