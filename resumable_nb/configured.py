@@ -67,8 +67,8 @@ class Configured:
         inputs = record.previews.values()
         names = [*seen_in(outputs, inputs), *counted_in([*inputs, *(each.module for each in body.imports)])]
         key = _with(key, {name: self._settings.at_start(record.id, name) for name in names})
-        before = self._journal.blob(record.random)
-        return _with_drawn(key, self._seeding.end(record.id, body, before, variables))
+        drawn = self._seeding.end(record.id, body, lambda: self._journal.blob(record.random), variables)
+        return _with_drawn(key, drawn)
 
     def begin(self, step: str, body: Body, variables: Mapping[str, Any]) -> None:
         """A body starts."""

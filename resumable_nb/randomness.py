@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import importlib
 import random
 import sys
@@ -26,14 +27,30 @@ def random_state() -> bytes:
     return msgspec.json.encode(Generators(random.getstate(), _numpy(), *_torch()))
 
 
-def marks(state: bytes | None = None) -> dict[str, str]:
-    """A digest for each generator that is loaded, or that the ``state`` speaks of."""
-    if state is None:
-        found = Generators(random.getstate(), _numpy(), *_torch())
-    else:
-        found = msgspec.json.decode(state, type=Generators)
-    parts = {"Python": found.python, "numpy": found.numpy, "torch": found.torch}
-    return {name: digest(msgspec.json.encode(part)) for name, part in parts.items() if part is not None}
+def marks() -> dict[str, str]:
+    """A digest of where each generator stands that is loaded."""
+    return _marks(random.getstate(), _numpy_state(), _torch()[0])
+
+
+def marks_of(state: bytes) -> dict[str, str]:
+    """The same for a recorded state."""
+    found = msgspec.json.decode(state, type=Generators)
+    return _marks(found.python, found.numpy, found.torch)
+
+
+def _marks(python: Any, numpy: Any, torch: bytes | None) -> dict[str, str]:
+    found = {} if torch is None else {"torch": digest(torch)}
+    if python is not None:
+        found["Python"] = digest(_words(python[1]) + repr(python[2]).encode())
+    if numpy is not None:
+        found["numpy"] = digest(_words(numpy[1]) + repr(numpy[2:]).encode())
+    return found
+
+
+def _words(numbers: Any) -> bytes:
+    if hasattr(numbers, "tobytes"):
+        return bytes(numbers.tobytes())
+    return array.array("I", numbers).tobytes()
 
 
 def changed(before: bytes, after: bytes) -> bytes:
@@ -63,6 +80,11 @@ def set_random_state(data: bytes) -> None:
 
 
 def _numpy() -> tuple[str, list[int], int, int, float] | None:
+    state = _numpy_state()
+    return None if state is None else (state[0], state[1].tolist(), *state[2:])
+
+
+def _numpy_state() -> tuple[str, Any, int, int, float] | None:
     module: Any = sys.modules.get("numpy.random")
     if module is None:
         return None
@@ -70,7 +92,7 @@ def _numpy() -> tuple[str, list[int], int, int, float] | None:
     if state["bit_generator"] != "MT19937":  # the user has put another generator there: its state has another form
         return None
     inner = state["state"]
-    return "MT19937", inner["key"].tolist(), int(inner["pos"]), int(state["has_gauss"]), float(state["gauss"])
+    return "MT19937", inner["key"], int(inner["pos"]), int(state["has_gauss"]), float(state["gauss"])
 
 
 def _torch() -> tuple[bytes | None, tuple[bytes, ...]]:
@@ -78,7 +100,7 @@ def _torch() -> tuple[bytes | None, tuple[bytes, ...]]:
     if torch is None or not hasattr(torch, "get_rng_state"):
         return None, ()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else ()
-    return bytes(torch.get_rng_state().tolist()), tuple(bytes(each.tolist()) for each in cuda)
+    return torch.get_rng_state().numpy().tobytes(), tuple(bytes(each.tolist()) for each in cuda)
 
 
 def _tensor(torch: Any, data: bytes) -> Any:

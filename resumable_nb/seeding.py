@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from resumable_nb import randomness
@@ -35,7 +35,7 @@ class Seeding:
         self._last: dict[str, str] = {}
         self._seen: dict[str, set[str]] = {}
         """Where each generator was since it was seeded last; one that nobody has seeded is not here."""
-        self._began: dict[str, frozenset[str]] = {}
+        self._began: dict[str, tuple[dict[str, str], frozenset[str]]] = {}
 
     def run(self, body: Body, variables: Mapping[str, Any]) -> None:
         """Code outside any step is about to run."""
@@ -66,14 +66,17 @@ class Seeding:
 
     def begin(self, step: str, body: Body) -> None:
         """A step's body starts. What goes on after an error stands where it had begun."""
-        self._began.setdefault(step, frozenset(self._seen))
+        self._began.setdefault(step, (self._last, frozenset(self._seen)))
         self._around[step], self._running = self._running, body
 
-    def end(self, step: str, body: Body, before: bytes, variables: Mapping[str, Any]) -> dict[str, str]:
+    def end(self, step: str, body: Body, before: Callable[[], bytes], variables: Mapping[str, Any]) -> dict[str, str]:
         """What the body has drawn from, and where that stood ``before`` it."""
         self.look(variables)
         self._running = self._around.pop(step, None)
-        start, known = randomness.marks(before), self._began.pop(step, frozenset())
+        found, known = self._began.pop(step, ({}, frozenset[str]()))
+        if found == self._last:
+            return {}
+        start = randomness.marks_of(before())
         moved = [name for name, mark in self._last.items() if mark != start.get(name)]
         seeded = seeds(body, variables) if moved else frozenset()
         return {
