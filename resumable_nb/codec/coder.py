@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import sys
 import threading
@@ -9,7 +10,7 @@ import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from resumable_nb.codec import reopen
+from resumable_nb.codec import endings, reopen
 from resumable_nb.codec.definitions import Definitions, importable
 from resumable_nb.codec.encoder import NOTHING_SHARED, DeepEncoder, Encoded, Encoder, Shared
 from resumable_nb.codec.library import Fetch, Shelf, Trial
@@ -122,10 +123,11 @@ class Codec:
         # Some ``__setstate__`` look up names where they are called from, as a formula's functions.
         load = types.FunctionType(_call.__code__, self._live) if "__builtins__" in self._live else _call
         try:
-            if len(stream) < LARGE_STREAM_BYTES:
-                return load(decoder.load)
-            with collector_off():
-                return load(decoder.load)
+            with collector_off() if len(stream) >= LARGE_STREAM_BYTES else contextlib.nullcontext():
+                found = load(decoder.load)
+            if library.trial and decoder.has_endings:
+                endings.keep(found)
+            return found
         except ResumableError:
             raise
         except Exception as error:

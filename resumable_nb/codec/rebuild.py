@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from resumable_nb.codec.endings import has_ending
 from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING, digest
 
@@ -53,16 +54,21 @@ class Decoder(pickle.Unpickler):
         self._live = live
         self._library = library
         self._adopted: set[int] = set()
+        self.has_endings = False
+        """An object of a class with a ``__del__`` may be in there."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module == _OWN and name in _BOUND:
             return getattr(self, name)
-        return super().find_class(module, name)
+        found = super().find_class(module, name)
+        self.has_endings |= has_ending(found)
+        return found
 
     def make_reference(self, name: str, mark: str) -> Any:
         found = self._library.resolve(name, mark)
         if found is MISSING:
             raise NotSaved(f"the definition of {name} is not in the store", name=name)
+        self.has_endings |= has_ending(found)
         return found
 
     def make_function(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from resumable_nb import randomness
-from resumable_nb.codec import Codec
+from resumable_nb.codec import Codec, keep_endings
 from resumable_nb.errors import NotSaved
 from resumable_nb.events import Bus
 from resumable_nb.groups import Holding, is_atom
@@ -185,7 +185,7 @@ class Snapshots:
             missing = self.owing.missing(space, manifest_digest, manifest, chosen)
             past = self.owing.past(space, manifest, missing) if step and space.lazy else None
             for name in (*manifest.deleted, *missing):
-                space.variables.pop(name, None)
+                keep_endings(space.variables.pop(name, None))
                 self._pending.forget([name])
             self.owing.forget([*manifest.deleted, *manifest.unsaved, *bound, *manifest.digests])
             space.variables.update(bound)
@@ -238,6 +238,7 @@ class Snapshots:
             former = space.variables.pop(name, MISSING if earlier is None else earlier.former)
             marks = manifest.digests.get(name, ""), manifest.outlines.get(name, "")
             self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1]))
+            keep_endings(former)
 
     def pending(self) -> frozenset[str]:
         """Names that are restored and not loaded yet."""
@@ -253,6 +254,8 @@ class Snapshots:
         with self._lock:
             self.materialise(space, [name for name, value in made.items() if isinstance(value, type)])
             bound, other = self.owing.take(space, owed, made, again)
+            for value in made.values():
+                keep_endings(value)
             self._tell_open(space, bound)
             return other
 

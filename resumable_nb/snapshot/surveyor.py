@@ -62,7 +62,11 @@ class Surveyor:
         definitions = self.codec(space).definitions
 
         def own_name(thing: object) -> str:
-            return definitions.own_name(thing) if isinstance(thing, type) else ""
+            if not isinstance(thing, type):
+                return ""
+            # A later step has changed the class, and its name is still to be loaded.
+            name = thing.__qualname__.partition(".")[0]
+            return name if name in pending else definitions.own_name(thing)
 
         return reach(body, space.variables, holding, own_name, pending, owed)
 

@@ -49,6 +49,8 @@ CLASSES: dict[str, Row] = {
     "instance of a class that is defined before": row("a = A(1)", "b = A(a.x + 1)", check="assert type(a) is type(b) is A and b.x == 2", setup="class A:\n    def __init__(self, x): self.x = x"),
     "methods see live globals": row("rate = 2\nclass A:\n    def f(self): return rate\na = A()", "rate = 3", check="assert a.f() == 3"),
     "method patched in": row("class A:\n    def f(self): return 1\na = A()", "def g(self): return 2\nA.f = g", check="assert a.f() == 2 and type(a) is A"),
+    "class changed later, asked through an old instance alone": row("class B: x = [1]\nclass A(B): pass\na = [A()]", "B.x.append(2)", check="assert a[0].x == [1, 2]"),
+    "object that says when it goes": row("log = []\nclass Own:\n    def __getstate__(self): return vars(self).copy()\n    def __del__(self): log.append('gone')\nk = [Own()]", "k[0].n = 1", check="assert log == [] and k[0].n == 1"),
     "method patched into a base": row("class A: pass\nclass B(A): pass\nboxes = [B()]", "A.size = property(lambda self: 4)", check="assert boxes[0].size == 4 and type(boxes[0]) is B and isinstance(boxes[0], A)"),
     "defined anew while old instances live": row("class A:\n    def f(self): return 1\nold = [A(), A()]", "class A:\n    def f(self): return 2\nnew = A()", check="assert old[0].f() == 1 and new.f() == 2 and type(old[0]) is type(old[1]) is not A"),
     "defined anew in a step that reads the old": row("class A: size = 1\nold = [A(), A()]", "keep = A\nclass A(A): size = 2\nnew = A()", check="assert old[0].size == 1 and new.size == 2 and type(old[0]) is type(old[1]) is keep and A.__base__ is keep"),

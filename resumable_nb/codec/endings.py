@@ -1,0 +1,49 @@
+"""Objects with a ``__del__`` that we let go, and the user's code did not: they are kept for good, so that it never
+runs.
+
+What it does (closes, deletes a file, prints) would otherwise be done for a copy whose original lives.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Final
+
+_LOOKED_AT: Final = 1_000
+"""How many objects that a value holds are looked at."""
+
+_kept: Final[list[Any]] = []
+
+
+def has_ending(kind: object) -> bool:
+    """Whether it is a class whose objects run code of somebody's when they go."""
+    return isinstance(kind, type) and any(
+        isinstance(vars(each).get("__del__"), types.FunctionType) for each in kind.__mro__
+    )
+
+
+def keep(value: object) -> None:
+    """Let ``value`` live as long as the process."""
+    _kept.append(value)
+
+
+def keep_endings(value: object) -> None:
+    """The same, if it or something that it holds has an ending."""
+    todo, seen = [value], set[int]()
+    while todo and len(seen) < _LOOKED_AT:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if has_ending(type(each)):
+            keep(value)
+            return
+        match each:
+            case dict():
+                todo += [*each.values()][:_LOOKED_AT]
+            case list() | tuple() | set() | frozenset():
+                todo += [*each][:_LOOKED_AT]
+            case type() | types.FunctionType() | types.ModuleType():
+                pass
+            case _ if isinstance(getattr(each, "__dict__", None), dict):
+                todo += [*vars(each).values()][:_LOOKED_AT]
