@@ -73,6 +73,8 @@ class Runner:
         self.keys = Keys(self._configured, snapshots, lookup)
         self.replays = Replays(snapshots, journal, bus)
         self._started_s: dict[str, float] = {}
+        self.skipped: dict[str, float] = {}
+        """Steps that were skipped here and have not begun since, each with the seconds that it saved."""
 
     def enter(self, spec: StepSpec, space: Namespace, *, replay: str = "") -> Execution:
         """Decide; bring a skipped step's state back; begin any other.
@@ -192,6 +194,7 @@ class Runner:
         self._memory.skip(record)
         result = self._snapshots.result(space, restored.result) if record.left == "return" else None
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
+        self.skipped[spec.id] = record.duration_s
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
         return Execution(spec, decision, record, key, StepScope(spec.id), restored, result, outputs)
 
@@ -238,6 +241,7 @@ class Runner:
             memory=mark.blob,
             settings="" if recorded is MISSING else recorded.settings,
         )
+        self.skipped.pop(spec.id, None)
         self._bus.emit("step.begin", spec.id)
         self._journal.begin_step(record, rows)
         self._bus.emit("step.begun", spec.id, why=record.why)

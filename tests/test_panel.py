@@ -22,17 +22,19 @@ from resumable_nb import scope, session
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Bus, Event
 from resumable_nb.model import Attempt, CallRecord, Owner, PauseRecord, RunRecord, StepKey, StepRecord
-from resumable_nb.panel import comms, state, text, timeline, view
+from resumable_nb.panel import comms, keyparts, state, text, timeline, view
 from resumable_nb.panel.book import Book
 from resumable_nb.panel.latecomers import Latecomers
 from resumable_nb.panel.live import Live
 from resumable_nb.panel.state import Hold, Query
+from resumable_nb.panel.swap import Places
 from resumable_nb.panel.trail import MOST, Trails
 from resumable_nb.session import Session
 from resumable_nb.task import Task
 from resumable_nb.tools import tool
 from tests.bench import Bench
 
+DIED = f'text-anchor="middle">{timeline.SIGN}<'
 EVIL = "<img src=x onerror=alert(1)>\x1b[31m\u202e\u200b\ud800\x00'\""
 
 
@@ -170,10 +172,14 @@ def test_a_step_s_state_in_a_word_and_a_shape(record: StepRecord, hold: Hold, wo
 
 
 def test_a_skipped_step_is_restored_and_a_failed_one_with_doubts_is_in_doubt() -> None:
-    made = book(step(), step("b", status="failed"))
+    made = book(step(), step("pay/inner"), step("b", status="failed"), calls=(call(1), call(2, step="pay/inner")))
     made.skipped["pay"] = 10.0
     hold = Hold(owner(), mine=True)
-    assert state.step_word(made.steps["pay"], made, hold, 0) == "restored"
+    for name, why in (("pay", "nothing that it depends on has changed"), ("pay/inner", "with the step around it")):
+        row = state.step_row(made.steps[name], made, hold, 0.0, 0)
+        assert row.word == "restored"
+        assert why in row.why
+    assert state.head(made, hold, name="n", store="s", now=0.0, saved_s=10.0, doubts=1).not_repeated == 2
     assert state.step_word(made.steps["b"], made, hold, 1) == "in doubt"
     assert state.head(made, hold, name="n", store="s", now=0.0, saved_s=10.0, doubts=1).saved_s == 10.0
 
@@ -197,6 +203,82 @@ def test_progress_counts_finished_steps_and_the_running_loop() -> None:
     assert head.elapsed_s == 10.0 + 5.0
 
 
+def test_time_in_kernels_that_died_counts_and_that_of_earlier_versions_does_not() -> None:
+    again = step(version=2, run="c", started_at=300.0, ended_at=310.0)
+    calls = [
+        call(1, run="a", started_at=50.0, ended_at=60.0),  # version 1's
+        call(2, run="b", started_at=200.0, ended_at=201.0),
+        call(3, run="b", step="pay/inner", started_at=205.0, ended_at=225.0),
+        call(4, run="c", started_at=301.0, ended_at=302.0),
+    ]  # fmt: skip
+    made = book(again, calls=tuple(calls))
+    made.versions = {("pay", 1): step(run="a", started_at=50.0, ended_at=100.0)}
+    hold = Hold(owner("c"), mine=True)
+    row = state.step_row(again, made, hold, 400.0, 0)
+    assert (row.earlier_s, row.now_s) == (25.0, 35.0)
+    seen = state.head(made, hold, name="n", store="s", now=400.0, saved_s=0, doubts=0)
+    assert seen.elapsed_s == 35.0
+    assert "In kernels before <b>25.0 s</b>" in view.detail(
+        again, row, [], [], doubts=frozenset(), drifted=frozenset(), by=""
+    )
+
+
+def test_what_is_left_counts_steps_that_wait_to_run_again_and_names_no_moment_in_a_pause() -> None:
+    running = step("b", status="running", started_at=200.0, ended_at=None, version=2)
+    made = book(step("a"), running)
+    made.again = {"a"}
+    made._last["b", 2] = 30.0
+    hold = Hold(owner(), mine=True)
+    head = state.head(made, hold, name="n", store="s", now=210.0, saved_s=0, doubts=0)
+    assert head.left_s == 20.0 + 10.0
+    assert "Left <b>30.0 s, at " in view.head(head, 210.0)
+    head = dataclasses.replace(head, hold=dataclasses.replace(hold, waiting=True))
+    assert "Left <b>30.0 s</b>" in view.head(head, 210.0)
+
+
+def test_the_owner_s_heartbeat_is_told_of_this_kernel_and_of_another_one() -> None:
+    made = book(step())
+    for mine, who in ((True, "in this kernel (pid 7)"), (False, "in pid 7 on <bdi>here</bdi>")):
+        hold = Hold(owner(beat_at=97.0), mine=mine)
+        shown = view.head(state.head(made, hold, name="n", store="s", now=100.0, saved_s=0, doubts=0), 100.0)
+        assert who in shown
+        assert "heartbeat 3 s ago" in shown
+
+
+def test_the_steps_around_the_first_one_shown_stay_in_sight() -> None:
+    made = book(step("all"), *(step(f"all/{n}", started_at=200.0 + n) for n in range(30)))
+    ordered = state.ordered(made)
+    assert [each.id for each in state.around(ordered[-2:], made)] == ["all", "all/28", "all/29"]
+    assert state.around(ordered[:3], made) == ordered[:3]
+    assert state.around([], made) == []
+
+
+def test_what_a_step_depends_on_is_told_in_words() -> None:
+    key = StepKey(
+        source="abcdefabcdefabcdef", functions={"clean": "f" * 20}, files={"in.csv": "e" * 20},
+        inputs={
+            "sales": "1" * 20, "import np": "2" * 20, "environment HOME": "3" * 20, "settings of pandas": "4" * 20,
+            "assigned total": "5" * 20, "sharing of sales": "alone", "sharing of a": "b=is c=many =1234",
+        },
+    )  # fmt: skip
+    found = {(kind, name): (value, mark) for kind, name, value, mark in keyparts.rows(
+        step(key=key, previews={"sales": "DataFrame 10 × 2", "import np": "module numpy"}))}  # fmt: skip
+    assert found == {
+        ("code", ""): ("of the step itself", "abcdefabcdef"),
+        ("function", "clean"): ("", "f" * 12),
+        ("input", "sales"): ("DataFrame 10 × 2", "1" * 12),
+        ("import", "np"): ("module numpy", "2" * 12),
+        ("environment", "HOME"): ("", "3" * 12),
+        ("settings of", "pandas"): ("", "4" * 12),
+        ("input", "total"): ("what it held before, as the step need not set it anew", "5" * 12),
+        ("objects in", "sales"): ("shared with no other variable", ""),
+        ("objects in", "a"): ("is one object with b; shared with c; some are in it more than once", ""),
+        ("file", "in.csv"): ("", "e" * 12),
+    }
+    many = step(key=StepKey(source="s", functions={f"f{n}": "m" for n in range(60)}))
+    assert [*keyparts.rows(many)][-1] == ("function", "", "and 10 more", "")
+
+
 def test_steps_come_as_they_began_each_behind_the_one_around_it() -> None:
     made = book(
         step("b", started_at=2.0), step("a", started_at=1.0), step("a/z", started_at=1.5), step("b/y", started_at=3)
@@ -207,7 +289,8 @@ def test_steps_come_as_they_began_each_behind_the_one_around_it() -> None:
 CALLS = [
     call(0), call(1, status="failed", error="Boom"), call(2, tool="ship", step="send"),
     call(3, status="intent", ended_at=None),
-    call(4, step="pay/inner", ended_at=200.0), call(5, arguments={"name": "STRASSE"}),
+    call(4, step="pay/inner", ended_at=200.0),
+    call(5, arguments={"name": "STRASSE"}, attempts=(Attempt(started_at=1.0),) * 2),
 ]  # fmt: skip
 
 
@@ -218,6 +301,10 @@ CALLS = [
         (Query(order="oldest"), [0, 1, 2, 3, 4, 5]),
         (Query(order="slowest"), [4, 0, 1, 2, 5, 3]),
         (Query(order="tool"), [0, 1, 3, 4, 5, 2]),
+        (Query(order="fastest"), [0, 1, 2, 5, 4, 3]),
+        (Query(order="step"), [0, 1, 3, 5, 4, 2]),
+        (Query(order="status"), [0, 2, 4, 5, 1, 3]),
+        (Query(order="tries"), [5, 0, 1, 2, 3, 4]),
         (Query(tool="ship"), [2]),
         (Query(step="pay"), [5, 4, 3, 1, 0]),
         (Query(status="failed"), [1]),
@@ -265,7 +352,8 @@ def test_the_pandas_code_asks_the_same_question(opened: Session, monkeypatch: py
     for query in (
         Query(), Query(tool="charge"), Query(status="failed"), Query(text="parcel '3'"), Query(text="ORDER=1"),
         Query(order="oldest"),
-        Query(order="slowest", tool="ship"), Query(order="tool"), Query(since_s=3600.0), Query(step="none"),
+        Query(order="slowest", tool="ship"), Query(order="tool"), Query(order="fastest"), Query(order="step"),
+        Query(order="status"), Query(order="tries"), Query(since_s=3600.0), Query(step="none"),
     ):  # fmt: skip
         code = state.code(query).splitlines()
         variables: dict[str, Any] = {}
@@ -274,8 +362,7 @@ def test_the_pandas_code_asks_the_same_question(opened: Session, monkeypatch: py
         found = variables["result"]
         assert isinstance(found, pd.DataFrame)
         assert set(found.index) == {record.id for record in ours.calls}, query
-        if query.order in ("newest", "oldest"):
-            assert list(found.index) == [record.id for record in ours.calls], query
+        assert list(found.index) == [record.id for record in ours.calls], query
 
 
 # --- the book
@@ -327,10 +414,28 @@ def test_the_timeline_shows_runs_steps_calls_pauses_and_deaths() -> None:
     assert "2 steps, 3 tool calls, 2 runs, 1 died" in drawn
     assert drawn.count('class="rnb-span"') == 2
     assert drawn.count('class="rnb-pause"') == 1
-    assert ">died<" in drawn
+    assert DIED in drawn
     assert {">×<", ">△<"} <= {mark for mark in (">×<", ">△<", ">?<") if mark in drawn}
-    places = [float(each) for each in re.findall(r'x="([\d.]+)"', drawn)]
-    assert all(0 <= place <= timeline.WIDTH for place in places)
+    places = [float(each) for each in re.findall(r' x[12]?="([-\d.]+)%"', drawn)]
+    assert len(places) > 10
+    assert all(0 <= place <= 100 for place in places)
+    widths = re.findall(r'x="([\d.]+)%" y="\d+" width="([\d.]+)%"', drawn)
+    assert all(float(x) + float(width) <= 100 for x, width in widths)
+
+
+def test_the_timeline_fits_any_width_and_its_moments_do_not_overlap() -> None:
+    runs = [RunRecord(id=f"r{n}", pid=n, host="h", started_at=100.0 + 90_000 * n) for n in range(12)]
+    spans = [step(f"s{n}", run=f"r{n}", started_at=101.0 + 90_000 * n, ended_at=900.0 + 90_000 * n) for n in range(12)]
+    drawn = timeline.picture(runs, spans, spans, trails(), [], calls=0, live="r11", now=990_950.0)
+    assert re.search(r'<svg class="rnb-time"[^>]* width="100%" height="\d+"', drawn)
+    assert "viewBox" not in drawn.partition("<defs>")[0], "texts keep their size"
+    assert "the newest 8 of 12 kernels" in drawn
+    began = re.findall(r'<text x="([\d.]+)%" y="14">([^<]*)</text>', drawn)
+    room_px = 350
+    ends_px = [(float(x) * room_px / 100, float(x) * room_px / 100 + 6.5 * len(told)) for x, told in began]
+    assert 2 <= len(ends_px) < 8
+    assert all(end <= start for (_, end), (start, _) in pairwise(sorted(ends_px)))
+    assert max(end for _, end in ends_px) <= room_px
 
 
 def test_the_timeline_shows_every_time_that_a_step_was_at_work() -> None:
@@ -345,8 +450,8 @@ def test_the_timeline_shows_every_time_that_a_step_was_at_work() -> None:
     ]  # fmt: skip
     drawn = timeline.picture(runs, [now], spans, trails(*calls), [], calls=3, live="c", now=310.0)
     assert drawn.count('class="rnb-span"') == 3, "an earlier version, what was cut off and left only calls, the newest"
-    assert drawn.count(">died<") == 2
-    bars = [float(each) for each in re.findall(r'class="rnb-span" x="([\d.]+)"', drawn)]
+    assert drawn.count(DIED) == 2
+    bars = [float(each) for each in re.findall(r'class="rnb-span" x="([\d.]+)%"', drawn)]
     assert len({round(each) for each in bars}) == 3
 
 
@@ -512,6 +617,30 @@ def test_events_are_drawn_together_and_the_thread_ends() -> None:
     assert not live._thread.is_alive()
 
 
+def test_what_came_last_is_drawn_soon_when_the_run_has_ended_however_long_drawing_takes() -> None:
+    bus, drawn, last = Bus(), [], threading.Event()
+
+    def draw() -> None:
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+        drawn.append(len(live.events))
+        live.events.clear()
+        if len(drawn) == 2:
+            last.set()
+
+    live = Live(bus, draw)
+    live.start()
+    for _ in range(100):
+        if drawn:
+            break
+        live._ending.wait(0.1)
+    bus.emit("call.replayed")
+    assert last.wait(30), "a share of half a percent would take ten seconds"
+    assert drawn[1] == 1
+    live.close()
+
+
 def test_a_page_that_loads_is_told_again_until_it_surely_listens() -> None:
     late = Latecomers()
     assert not late.due(100.0), "nobody has asked"
@@ -557,6 +686,75 @@ def test_a_panel_needs_widgets_and_says_so(opened: Session, monkeypatch: pytest.
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install ipywidgets"):
         Task(opened).panel()
+
+
+def test_in_a_terminal_a_panel_is_its_text_once(opened: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    opened.journal.commit_step(step(), step("a longer name"))
+    panel = Task(opened).panel()
+    panel._ipython_display_()
+    panel._places.update("<p>", "again")
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "task nightly: idle, 2 of 2 steps done, 0 tool calls"
+    assert shown[1:] == [
+        "  a longer name  done         10.0 s  first run",
+        "  pay            done         10.0 s  first run",
+    ]
+    panel.freeze()
+
+
+def test_a_log_has_the_panel_s_text_once() -> None:
+    shown: list[tuple[dict[str, Any], bool]] = []
+    publisher = SimpleNamespace(publish=lambda data, update=False, **_: shown.append((data, update)))
+    Places(publisher, {}).show({"application/vnd.jupyter.widget-view+json": {}, "text/plain": "t"}, "<p>", "t")
+    assert [data["text/plain"] for data, _ in shown] == ["", "t"]
+
+
+def test_a_panel_that_comes_late_knows_what_was_skipped_before(opened: Session) -> None:
+    opened.runner.skipped["pay"] = 12.0
+    opened.journal.commit_step(step())
+    opened.counts["call.replayed"] = 3
+    panel = Task(opened).panel()
+    now = time.time()
+    hold = panel._hold(now)
+    assert panel._row(panel._book.steps["pay"], hold, now, []).word == "restored"
+    assert panel._seen(hold, now, 0).not_repeated == 3
+    panel.freeze()
+
+
+def test_an_older_version_can_be_chosen_and_the_next_step_begins_with_the_newest(opened: Session) -> None:
+    for version in (1, 2, 3):
+        opened.journal.commit_step(step(version=version))
+    opened.journal.commit_step(step("b", started_at=120.0))
+    panel = Task(opened).panel()
+    panel._live.close()
+    asked: list[tuple[str, int | None]] = []
+    panel._actions.restore = lambda step, version: asked.append((step, version))
+    steps = panel._steps
+    steps._open(0)
+    panel._draw()
+    assert [value for _, value in steps._version.options] == [None, 2, 1]
+    steps._version.value = 1
+    panel._draw()
+    steps._restore()
+    assert "after version 1 of pay" in panel._controls._question.value
+    panel._controls._answer()
+    steps._open(1)
+    panel._draw()
+    assert "rnb-hidden" in steps._version._dom_classes, "there is no older one"
+    steps._restore()
+    panel._controls._answer()
+    assert asked == [("pay", 1), ("b", None)]
+    panel.freeze()
+
+
+def test_an_empty_task_says_how_a_step_is_made(opened: Session) -> None:
+    panel = Task(opened).panel()
+    assert "No step has run yet" in panel._steps._none.value
+    opened.journal.commit_step(step())
+    panel._book.load()
+    panel._update()
+    assert panel._steps._none.value == ""
+    panel.freeze()
 
 
 def test_one_session_has_one_panel_and_it_ends_with_the_session(tmp_path: Path) -> None:

@@ -183,3 +183,7 @@ def test_order_of_events(new: Callable[[], Kernel]) -> None:
     kernel.run(X)
     wanted = ["step.begin", "step.begun", "step.body_done", "step.commit", "step.committed", "step.skipped"]
     assert [kind for kind in seen if kind in wanted] == wanted
+    assert kernel.session.runner.skipped == {"s": kernel.record().duration_s}
+    kernel.run(f"{X} # again")
+    kernel.run("x = []")
+    assert not kernel.session.runner.skipped, "it has run since"

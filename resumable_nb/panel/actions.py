@@ -45,14 +45,15 @@ class Actions:
 
         self._do(act)
 
-    def restore(self, step: str) -> None:
+    def restore(self, step: str, version: int | None = None) -> None:
         """In the main thread, between two cells: it binds the notebook's variables."""
 
         def act() -> str:
             if any(record.status == "running" and record.run == self._session.run for record in self._steps()):
                 raise UsageError("a step runs now: restore when it has ended")
-            names = self._task.restore(step)
-            return f"{step}: restored {', '.join(names) or 'no variables'}"
+            names = self._task.restore(step, version)
+            of = f" as version {version} left them" if version is not None else ""
+            return f"{step}: restored {', '.join(names) or 'no variables'}{of}"
 
         if not comms.later(lambda: self._told(act)):
             self._do(act)

@@ -65,6 +65,7 @@ class Book:
     replayed: int = 0
     loops: dict[str, dict[str, Loop]] = field(default_factory=dict)
     """Step to its running loops, by loop id."""
+    _lives: tuple[int, dict[str, list[tuple[str, float, float]]]] = (0, {})
     _places: dict[str, int] = field(default_factory=dict)
     _last: dict[tuple[str, int], float | None] = field(default_factory=dict)
 
@@ -175,6 +176,24 @@ class Book:
         """How many calls have that status."""
         return sum(count[status] for count in self.counts.values())
 
+    def restored(self, step: str) -> str:
+        """The skipped step by which this one came back: itself, or one around it; empty where it was not skipped."""
+        while step and step not in self.skipped:
+            step = step.rpartition("/")[0]
+        return step
+
+    def earlier_s(self, record: StepRecord) -> float:
+        """How long kernels that died had worked on this version of the step, as far as its calls tell."""
+        if self._lives[0] != len(self.trails):  # those of other kernels stay as they are
+            self._lives = len(self.trails), _lives(self.trails)
+        lives = self._lives[1].get(record.id, ())
+        if len(lives) < 2:
+            return 0.0
+        before = [each.ended_at or 0.0 for (of, version), each in self.versions.items()
+                  if of == record.id and version < record.version]  # fmt: skip
+        since = max(before, default=0.0)
+        return sum(end - start for run, start, end in lives if run != record.run and since <= start < record.started_at)
+
     def last_s(self, record: StepRecord) -> float | None:
         """How long the finished version before this one took."""
         known = (record.id, record.version)
@@ -182,3 +201,17 @@ class Book:
             earlier = [each for each in self.journal.versions(record.id) if each.version < record.version]
             self._last[known] = earlier[-1].duration_s if earlier else None
         return self._last[known]
+
+
+def _lives(trails: Trails) -> dict[str, list[tuple[str, float, float]]]:
+    """Step to each run that made calls in it or inside it, and from when to when."""
+    hulls: dict[tuple[str, str], tuple[float, float]] = {}
+    for (of, run), trail in trails.items():
+        parts = of.split("/")
+        for step in ("/".join(parts[: depth + 1]) for depth in range(len(parts))):
+            start, end = hulls.get((step, run), (trail.first_s, trail.last_s))
+            hulls[step, run] = min(start, trail.first_s), max(end, trail.last_s)
+    found: dict[str, list[tuple[str, float, float]]] = {}
+    for (step, run), (start, end) in hulls.items():
+        found.setdefault(step, []).append((run, start, end))
+    return found

@@ -16,6 +16,9 @@ IDLE_S: Final = 1.0
 """Clocks and heartbeats go on where nothing else happens."""
 SHARE: Final = 0.005
 """The part of the processor's time that drawing may take."""
+QUIET_S: Final = 0.3
+QUIET_SHARE: Final = 0.05
+"""When nothing has come for so long, the run has ended or waits: what came last is drawn soon, as nobody is slowed."""
 
 
 class Live:
@@ -51,12 +54,16 @@ class Live:
             self.events.append(event)
 
     def _run(self) -> None:
-        drawn_s = next_s = 0.0
+        drawn_s = cost_s = heard_s = 0.0
+        seen = 0
         while not self._ending.wait(LEAST_S):
-            now_s = time.monotonic()
-            if self._wanted or (now_s >= next_s and (self.events or now_s - drawn_s >= IDLE_S)):
+            now_s, count = time.monotonic(), len(self.events)
+            if count != seen:
+                seen, heard_s = count, now_s
+            share = QUIET_SHARE if count and now_s - heard_s >= QUIET_S else SHARE
+            if self._wanted or (now_s >= drawn_s + cost_s / share and (count or now_s - drawn_s >= IDLE_S)):
                 self._wanted = False
                 begun_s = time.thread_time()
                 self._draw()
-                drawn_s = time.monotonic()
-                next_s = drawn_s + (time.thread_time() - begun_s) / SHARE
+                drawn_s, seen = time.monotonic(), 0
+                cost_s = time.thread_time() - begun_s

@@ -15,6 +15,8 @@ from resumable_nb.panel.text import line
 
 STEPS: Final = 12
 """Rows of the list of steps; further ones are on further pages."""
+ABOVE: Final = 2
+"""Rows for the steps around the first one that is shown."""
 DOUBTS: Final = 4
 
 
@@ -134,41 +136,42 @@ class Steps:
 
     def __init__(self, actions: Actions, controls: Controls, changed: Callable[[], None]) -> None:
         self._actions, self._controls, self._changed = actions, controls, changed
-        self._ids = [""] * STEPS
+        self._ids = [""] * (STEPS + ABOVE)
         self.opened = ""
         self.page: int | None = None
         """None: the last one, where things happen."""
         self._shown = 0
-        self._rows = [self._row(index) for index in range(STEPS)]
-        self._note = parts.text()
-        self._pager = parts.row(
-            [
-                parts.button("Earlier steps", lambda: self._turn(-1)),
-                self._note,
-                parts.button("Later steps", lambda: self._turn(1)),
-            ],
-            "rnb-bar",
-            "rnb-hidden",
-        )
+        self._rows = [self._row(index) for index in range(STEPS + ABOVE)]
+        self._none, self._note = parts.text(), parts.text()
+        self._earlier = parts.button("Earlier steps", lambda: self._turn(-1))
+        self._later = parts.button("Later steps", lambda: self._turn(1))
+        self._pager = parts.row([self._earlier, self._note, self._later], "rnb-bar", "rnb-hidden")
+        self._version = parts.choice("of version", [("newest", None)], lambda: None)
         self._detail = parts.text()
         self._acting = [
             parts.button("Rerun step", self._rerun),
             parts.button("Restore step", self._restore),
             parts.button("Compensate", self._compensate),
         ]
-        self._acts = parts.row(self._acting, "rnb-bar", "rnb-hidden")
-        self.box = parts.column([*(row for row, _, _ in self._rows), self._pager, self._acts, self._detail])
+        rerun, restore, compensate = self._acting
+        self._acts = parts.row([rerun, restore, self._version, compensate], "rnb-bar", "rnb-hidden")
+        self.box = parts.column([self._none, *(row for row, _, _ in self._rows), self._pager, self._acts, self._detail])
 
     def window(self, total: int) -> tuple[int, int]:
         """Which steps are on the page."""
         pages = max(1, -(-total // STEPS))
-        self._shown = pages - 1 if self.page is None else min(self.page, pages - 1)
+        if self.page is not None and self.page >= pages - 1:
+            self.page = None
+        self._shown = pages - 1 if self.page is None else self.page
         start = max(0, total - STEPS) if self._shown == pages - 1 else self._shown * STEPS
         parts.hide(self._pager, pages == 1)
+        parts.put(self._earlier, disabled=self._shown == 0)
+        parts.put(self._later, disabled=self.page is None)
         parts.put(self._note, value=f"steps {start + 1} to {min(total, start + STEPS)} of {total}")
         return start, start + STEPS
 
     def draw(self, rows: list[StepRow]) -> None:
+        parts.put(self._none, value="" if rows else view.NO_STEPS)
         for index, (box, opener, cells) in enumerate(self._rows):
             row = rows[index] if index < len(rows) else None
             parts.hide(box, row is None)
@@ -184,6 +187,13 @@ class Steps:
         parts.hide(self._acts, not text)
         parts.put(self._detail, value=text)
 
+    def offer(self, versions: list[tuple[str, int]]) -> None:
+        """The older versions that can be restored, newest first."""
+        options = [("newest", None), *versions]
+        if list(self._version.options) != options:
+            self._version.options = options
+        parts.hide(self._version, not versions)
+
     def has_detail(self) -> bool:
         return bool(self._detail.value)
 
@@ -195,6 +205,7 @@ class Steps:
     def _open(self, index: int) -> None:
         step = self._ids[index]
         self.opened = "" if self.opened == step else step
+        parts.put(self._version, value=None)
         self._changed()
 
     def _turn(self, by: int) -> None:
@@ -207,9 +218,10 @@ class Steps:
         self._controls.ask(question, "rerun", lambda: self._actions.rerun(step), self._acting[0])
 
     def _restore(self) -> None:
-        step = self.opened
-        question = f"Put the variables back as they were after {step}? What they hold now is lost."
-        self._controls.ask(question, "restore", lambda: self._actions.restore(step), self._acting[1])
+        step, version = self.opened, self._version.value
+        of = f"version {version} of " if version is not None else ""
+        question = f"Put the variables back as they were after {of}{step}? What they hold now is lost."
+        self._controls.ask(question, "restore", lambda: self._actions.restore(step, version), self._acting[1])
 
     def _compensate(self) -> None:
         step = self.opened
@@ -220,7 +232,8 @@ class Steps:
 _TIMES: Final = (("any time", 0.0), ("last minute", 60.0), ("last 10 minutes", 600.0), ("last hour", 3600.0),
                  ("last day", 86400.0))  # fmt: skip
 _ORDERS: Final = (("newest first", "newest"), ("oldest first", "oldest"), ("slowest first", "slowest"),
-                  ("by tool", "tool"))  # fmt: skip
+                  ("fastest first", "fastest"), ("most tries first", "tries"), ("by tool", "tool"), ("by step", "step"),
+                  ("by status", "status"))  # fmt: skip
 _STATUSES: Final = ("done", "failed", "running", "in doubt", "compensated")
 
 

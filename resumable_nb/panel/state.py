@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from resumable_nb.model import MISSING, CallRecord, Missing, Owner, StepRecord
 from resumable_nb.panel.book import Book, Loop
@@ -78,6 +79,11 @@ class StepRow:
     failed: int
     doubts: int
     started_at: float
+    earlier_s: float = 0.0
+    """What it took in kernels that died on it; part of ``now_s``."""
+
+
+Order = Literal["newest", "oldest", "slowest", "fastest", "tool", "step", "status", "tries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class Query:
     status: str = ""
     since_s: float = 0.0
     """Only calls that started in the last so many seconds."""
-    order: Literal["newest", "oldest", "slowest", "tool"] = "newest"
+    order: Order = "newest"
     page: int = 0
 
 
@@ -123,7 +129,7 @@ def step_word(record: StepRecord, book: Book, hold: Hold, doubts: int) -> str:
         return "stopping" if hold.wanted == "stop" else "running"
     if doubts and record.status == "failed":
         return "in doubt"
-    if record.status == "done" and record.id in book.skipped:
+    if record.status == "done" and book.restored(record.id):
         return "restored"
     return record.status
 
@@ -132,31 +138,36 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
     word = step_word(record, book, hold, doubts)
     active = word in ("running", "paused", "stopping")
     counts = book.counts[record.id]
-    saved = book.skipped.get(record.id)
+    earlier_s = book.earlier_s(record)
+    took_s = now - record.started_at if active else None if word in ("cut off", "pending") else record.duration_s
     return StepRow(
         id=record.id,
         name=record.name,
         depth=record.id.count("/"),
         word=word,
         shape=SHAPES[word],
-        why=AGAIN if word == "pending" else _why(record, saved is not None, doubts),
+        why=AGAIN if word == "pending" else _why(record, book.restored(record.id), doubts),
         loops=tuple(book.loops.get(record.id, {}).values()) if active else (),
-        now_s=now - record.started_at if active else None if word in ("cut off", "pending") else record.duration_s,
+        now_s=None if took_s is None else took_s + earlier_s,
         last_s=record.duration_s if word == "pending" else book.last_s(record),
         size_bytes=record.size_bytes,
         calls=sum(counts.values()),
         failed=counts["failed"],
         doubts=doubts,
         started_at=record.started_at,
+        earlier_s=earlier_s,
     )
 
 
-def _why(record: StepRecord, skipped: bool, doubts: int) -> str:
+def _why(record: StepRecord, by: str, doubts: int) -> str:
+    """``by``: the skipped step by which it came back."""
     if doubts and record.status == "failed":
         return "nobody knows what became of a tool call: say so above, then run the cell again"
     if record.error:
         return record.error.removeprefix("Stopped: ") if record.status == "stopped" else record.error
-    return "nothing that it depends on has changed" if skipped else record.why
+    if by and by != record.id:
+        return "restored with the step around it"
+    return "nothing that it depends on has changed" if by else record.why
 
 
 def doubtful(book: Book, in_doubt: Doubtful) -> list[CallRecord]:
@@ -167,6 +178,13 @@ def doubtful(book: Book, in_doubt: Doubtful) -> list[CallRecord]:
 def ordered(book: Book) -> list[StepRecord]:
     """Steps as they last began, each behind the one that encloses it."""
     return sorted(book.steps.values(), key=lambda record: _rank(record, book))
+
+
+def around(records: list[StepRecord], book: Book) -> list[StepRecord]:
+    """The same behind those that enclose the first one and are not among them: what runs stays in sight."""
+    parts = records[0].id.split("/")[:-1] if records else []
+    paths = ["/".join(parts[: length + 1]) for length in range(len(parts))]
+    return [*(book.steps[path] for path in paths if path in book.steps), *records]
 
 
 def _rank(record: StepRecord, book: Book) -> list[tuple[float, str]]:
@@ -188,6 +206,9 @@ def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: 
     elif running and hold.wanted == "stop":
         word = "stopping"
     elapsed_s = sum(now - record.started_at if record in running else record.duration_s for record in top)
+    elapsed_s += sum(book.earlier_s(record) for record in top)
+    if left_s is not None:
+        left_s += sum(book.steps[step].duration_s for step in book.again if "/" not in step)
     return Head(
         task=name,
         store=store,
@@ -200,7 +221,7 @@ def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: 
         elapsed_s=elapsed_s,
         left_s=left_s,
         saved_s=saved_s,
-        not_repeated=book.replayed + sum(book.counts[step]["done"] for step in book.skipped),
+        not_repeated=book.replayed + sum(counts["done"] for step, counts in book.counts.items() if book.restored(step)),
         calls=len(book.calls),
         failed=book.total("failed"),
         doubts=doubts,
@@ -245,11 +266,25 @@ def select(calls: list[CallRecord], query: Query, doubts: Collection[str], now: 
             shown = found[total - end : total - start][::-1]
         case "oldest":
             shown = found[start:end]
-        case "slowest":
-            shown = sorted(found, key=lambda call: -(call.duration_s or 0.0))[start:end]
-        case "tool":
-            shown = sorted(found, key=lambda call: (call.tool, call.started_at))[start:end]
+        case _:
+            shown = sorted(found, key=_sorter(query.order, known))[start:end]
     return Page(tuple(shown), known, number, pages, total, query)
+
+
+def _sorter(order: Order, doubts: frozenset[str]) -> Callable[[CallRecord], Any]:
+    match order:
+        case "slowest":
+            return lambda call: -(-1.0 if call.duration_s is None else call.duration_s)
+        case "fastest":
+            return lambda call: math.inf if call.duration_s is None else call.duration_s
+        case "step":
+            return lambda call: (call.step, call.started_at)
+        case "status":
+            return lambda call: (status_of(call, doubts), call.started_at)
+        case "tries":
+            return lambda call: -len(call.attempts)
+        case _:
+            return lambda call: (call.tool, call.started_at)
 
 
 def _filtered(calls: list[CallRecord], query: Query, doubts: frozenset[str], now: float) -> list[CallRecord]:
@@ -294,13 +329,18 @@ def code(query: Query) -> str:
         lines.append(f"calls = calls[{' & '.join(conditions)}]")
     if query.text:
         lines.append(f"calls = calls.loc[[{query.text.casefold()!r} in {_SEARCHED} for c in calls.itertuples()]]")
-    match query.order:
-        case "newest":
-            lines.append("calls = calls.sort_values('started', ascending=False)")
-        case "slowest":
-            lines.append("calls = calls.sort_values('duration_s', ascending=False)")
-        case "tool":
-            lines.append("calls = calls.sort_values(['tool', 'started'])")
-        case "oldest":
-            pass
+    if query.order in _SORTED:
+        lines.append(f"calls = calls.sort_values({_SORTED[query.order]})")
     return "\n".join([*lines, "calls"])
+
+
+_SORTED: Final[dict[str, str]] = {
+    "newest": "'started', ascending=False",
+    "slowest": "'duration_s', ascending=False, kind='stable'",
+    "fastest": "'duration_s', kind='stable'",
+    "tool": "['tool', 'started']",
+    "step": "['step', 'started']",
+    "status": "['status', 'started']",
+    "tries": "'attempts', ascending=False, kind='stable'",
+}
+"""``history()`` itself has the oldest first."""

@@ -23,7 +23,8 @@ _RULES: Final = """
   min-height: 28px; border: 1px solid var(--rnb-line); border-radius: 3px; padding: 2px 10px; margin: 0;
   line-height: 1.3; box-shadow: none; }
 .rnb-panel button.jupyter-button:focus-visible, .rnb-panel input:focus-visible, .rnb-panel select:focus-visible,
-.rnb-panel [tabindex]:focus-visible, .rnb-panel textarea:focus-visible, .rnb-static [tabindex]:focus-visible {
+.rnb-panel [tabindex]:focus-visible, .rnb-panel .rnb-copy:focus-visible, .rnb-panel textarea:focus-visible,
+.rnb-static [tabindex]:focus-visible {
   outline: 2px solid var(--rnb-bar); outline-offset: 1px; }
 .rnb-panel button.jupyter-button:disabled { opacity: .5; }
 .rnb-panel button.rnb-open { text-align: left; width: 100%; background: transparent; border-color: transparent;
@@ -56,7 +57,7 @@ _RULES: Final = """
 & .rnb-track { display: block; height: 8px; background: var(--rnb-soft); border: 1px solid var(--rnb-line);
   border-radius: 4px; overflow: hidden; margin: 3px 0; }
 & .rnb-track > span { display: block; height: 100%; background: var(--rnb-bar); }
-& .rnb-cells { display: grid; grid-template-columns: 9.5em minmax(0, 1fr) 11em 5em 8em; gap: 0 10px; padding: 4px 0;
+& .rnb-cells { display: grid; grid-template-columns: 8.5em minmax(0, 1fr) 11em 5em 10em; gap: 0 10px; padding: 4px 0;
   align-items: baseline; }
 & .rnb-cells > * { min-width: 0; overflow-wrap: anywhere; } & .rnb-num { text-align: right; white-space: nowrap; }
 & .rnb-wide { grid-column: 1 / -1; }
@@ -73,11 +74,16 @@ _RULES: Final = """
   margin: 2px 0; max-height: 16em; overflow: auto; border-radius: 3px; }
 & .rnb-code { width: 100%; box-sizing: border-box; background: var(--rnb-soft); border: 1px solid var(--rnb-line);
   padding: 6px 8px; resize: vertical; }
+.rnb-panel .rnb-copy { font: inherit; color: var(--rnb-fg); background: var(--rnb-soft); padding: 2px 10px;
+  border: 1px solid var(--rnb-line); border-radius: 3px; min-height: 28px; cursor: pointer; }
 & .rnb-detail { border: 1px solid var(--rnb-line); border-radius: 3px; padding: 4px 12px 8px; margin: 6px 0; }
 & .rnb-detail h4, .rnb-static h4 { margin: 8px 0 2px; font-size: 1em; font-weight: 600; }
 & .rnb-note { margin: 2px 0; } & .rnb-quiet { color: var(--rnb-dim); }
-& .rnb-time { width: 100%; min-width: 680px; height: auto; display: block; font-size: 11px; }
-& .rnb-time text { fill: var(--rnb-fg); } & .rnb-time .rnb-lane { stroke: var(--rnb-line); }
+& .rnb-time { width: 100%; display: block; font-size: 12px; }
+& .rnb-time text { fill: var(--rnb-fg); }
+& .rnb-time .rnb-odd { stroke: var(--rnb-bg); stroke-width: 3px; paint-order: stroke;
+  font-weight: 600; }
+& .rnb-time .rnb-lane { stroke: var(--rnb-line); }
 & .rnb-time .rnb-span { fill: var(--rnb-bar); fill-opacity: .35; stroke: var(--rnb-bar); }
 & .rnb-time .rnb-tick { stroke: var(--rnb-fg); }
 & .rnb-time .rnb-mark { fill: none; stroke: var(--rnb-fg); stroke-width: 1.5; }
@@ -87,7 +93,6 @@ _RULES: Final = """
 & .rnb-row { grid-template-columns: minmax(0, 1fr); }
 & .rnb-cells { display: flex; flex-flow: row wrap; gap: 0 14px; padding: 0 0 4px 4px; }
 & .rnb-cells > :empty { display: none; } & .rnb-wide { flex: 1 0 100%; }
-& .rnb-time { min-width: 900px; }
 & .rnb-table.rnb-fold thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
 & .rnb-table.rnb-fold, & .rnb-fold tbody, & .rnb-fold tr { display: block; }
 & .rnb-table.rnb-fold tr { border-bottom: 1px solid var(--rnb-line); padding: 3px 0; }

@@ -14,6 +14,7 @@ from resumable_nb.output import Recorder
 from resumable_nb.panel.style import style
 
 Bundle = dict[str, Any]
+_NOTHING: Bundle = {"text/plain": "", "text/html": "<span></span>"}
 
 
 class Places:
@@ -30,7 +31,7 @@ class Places:
         """Put the panel into the running cell's output."""
         live, copy = uuid.uuid4().hex, uuid.uuid4().hex
         if self._hides_copies():
-            self._publish({**view, "text/plain": text, "text/html": "<span></span>"}, live)
+            self._publish({**view, **_NOTHING}, live)  # or a log would have the text twice
             self._publish(_static(html, text), copy)
         else:  # there the copy would be seen beside the widget
             self._publish({**view, **_static(html, text)}, live)
@@ -50,7 +51,7 @@ class Places:
         """The copy takes the widget's place for good."""
         for live, copy in self._shown:
             if copy:
-                self._publish({"text/plain": "", "text/html": "<span></span>"}, live, update=True)
+                self._publish(_NOTHING, live, update=True)
                 self._publish(_static(html, text), copy, update=True)
             else:
                 self._publish(_static(html, text), live, update=True)

@@ -1,4 +1,7 @@
-"""The task over time, as a picture: runs side by side, a lane a step, with calls, retries, pauses and deaths."""
+"""The task over time, as a picture: runs side by side, a lane a step, with calls, retries, pauses and deaths.
+
+Places are parts of the width, and texts keep their size: it is as wide as its room, and readable in a narrow one.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,15 @@ from resumable_nb.panel.trail import Trails
 from resumable_nb.wording import clock_time, duration, plural
 
 WIDTH: Final = 1000
-LEFT: Final = 150
+"""Units; each is a thousandth of the room."""
+MARGIN: Final = 8
 GAP: Final = 26
-LANE: Final = 24
-TOP: Final = 30
+LANE: Final = 36
+BAR: Final = 16
+"""How far below the top of its lane a bar begins: the step's name stands above it."""
+TOP: Final = 26
+LETTER: Final = 20
+"""Units that a letter takes where the room is as narrow as 350 pixels."""
 LANES: Final = 14
 RUNS: Final = 8
 LEAST_S: Final = 0.001
@@ -69,19 +77,32 @@ def picture(
     parts.append(_calls(trails, rows, stretches))
     parts += [_pause(each, stretches, height, now) for each in pauses if each.began_at is not None]
     died = sum(each.died for each in stretches.values())
+    left_out = _left_out(len(lanes), sum("/" not in step.id for step in steps), len(stretches), len(runs))
     title = f"{plural(len(lanes), 'step')}, {plural(calls, 'tool call')}, {plural(len(runs), 'run')}, {died} died"
     return (
-        f'<svg class="rnb-time" role="img" aria-label="Timeline: {title}" viewBox="0 0 {WIDTH} {height}" '
+        f'<svg class="rnb-time" role="img" aria-label="Timeline: {title}" width="100%" height="{height}" '
         f'xmlns="http://www.w3.org/2000/svg"><defs><pattern id="rnb-hatch" width="6" height="6" '
         'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="6" '
-        f'class="rnb-tick"/></pattern></defs>{"".join(parts)}</svg>{_LEGEND}'
+        f'class="rnb-tick"/></pattern></defs>{"".join(parts)}</svg>'
+        f'<p class="rnb-note rnb-quiet">{_LEGEND}{left_out}</p>'
     )
 
 
+def _left_out(lanes: int, steps: int, shown: int, runs: int) -> str:
+    kinds = (("steps", lanes, steps), ("kernels", shown, runs))
+    return "".join(f" · the newest {some} of {many:,} {kind}" for kind, some, many in kinds if some < many)
+
+
+SIGN: Final = "⚡\ufe0e"
 _LEGEND: Final = (
-    '<p class="rnb-note rnb-quiet">bar: step at work · stroke: tool call · △ retried · × failed · ? in doubt · '
-    "hatched: paused · dashed line: the kernel died</p>"
+    "bar: step at work · stroke: tool call · △ retried · × failed · ? in doubt · hatched: paused · "
+    f"{SIGN} dashed line: the kernel died"
 )
+
+
+def _at(x: float) -> str:
+    """A place in the picture."""
+    return f"{100 * x / WIDTH:.2f}%"
 
 
 def _stretches(
@@ -99,11 +120,11 @@ def _stretches(
     if live in spans and not any(step.run == live and step.status == "running" for step in steps):
         ends[live] = last[live]
         spans[live] = max(last[live] - next(run.started_at for run in runs if run.id == live), LEAST_S)
-    room = WIDTH - LEFT - 10 - GAP * (len(runs) - 1)
+    room = WIDTH - 2 * MARGIN - GAP * (len(runs) - 1)
     least = min(40.0, room / len(runs))
     total = sum(spans.values())
     share = {run: least + (room - least * len(runs)) * span / total for run, span in spans.items()}
-    found, x = {}, float(LEFT)
+    found, x = {}, float(MARGIN)
     for run in runs:
         died = run.ended_at is None and run.id != live
         found[run.id] = Stretch(run.started_at, ends[run.id], x, share[run.id], died)
@@ -112,29 +133,41 @@ def _stretches(
 
 
 def _axis(stretches: dict[str, Stretch], height: int) -> str:
-    parts = []
+    parts = [_clocks(list(stretches.values()))]
     for each in stretches.values():
-        parts.append(
-            f'<line class="rnb-lane" x1="{each.x:.1f}" y1="{TOP - 6}" x2="{each.x + each.width:.1f}" y2="{TOP - 6}"/>'
-            f'<text x="{each.x:.1f}" y="{TOP - 12}">{clock_time(each.start)}</text>'
-        )
-        if each.width > 150:
-            parts.append(
-                f'<text x="{each.x + each.width:.1f}" y="{TOP - 12}" text-anchor="end">'
-                f"{duration(each.end - each.start)}</text>"
-            )
+        end = each.x + each.width
+        parts.append(f'<line class="rnb-lane" x1="{_at(each.x)}" y1="{TOP - 6}" x2="{_at(end)}" y2="{TOP - 6}"/>')
         if each.died:
-            x = each.x + each.width + 3
-            parts.append(f'<line class="rnb-end" x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{height - 18}"/>')
-            parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="middle">died</text>')
+            x = _at(end + 3)
+            parts.append(f'<line class="rnb-end" x1="{x}" y1="{TOP - 6}" x2="{x}" y2="{height - 18}"/>')
+            parts.append(f'<text x="{x}" y="{height - 6}" text-anchor="middle">{SIGN}</text>')
+    return "".join(parts)
+
+
+def _clocks(stretches: list[Stretch]) -> str:
+    """When each run began, and how long it took, where there is room: the newest run's comes first."""
+    parts: list[str] = []
+    taken: list[tuple[float, float]] = []
+    for each in [stretches[-1], *stretches[:-1]]:
+        began, took = clock_time(each.start), duration(each.end - each.start)
+        width = LETTER * len(began)
+        x = min(each.x, WIDTH - MARGIN - width)
+        if any(x < end and start < x + width for start, end in taken):
+            continue
+        taken.append((x, x + width + LETTER))
+        parts.append(f'<text x="{_at(x)}" y="{TOP - 12}">{began}</text>')
+        if each.width > width + LETTER * (len(took) + 1):
+            parts.append(f'<text x="{_at(each.x + each.width)}" y="{TOP - 12}" text-anchor="end">{took}</text>')
+            taken.append((x, each.x + each.width))
     return "".join(parts)
 
 
 def _lane(step: StepRecord, y: int) -> str:
-    name = html.escape(line(step.name, 22))
+    name = html.escape(line(step.name, 44))
+    left, right, below = _at(MARGIN), _at(WIDTH - MARGIN), y + LANE - 1
     return (
-        f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{name}</text>'
-        f'<line class="rnb-lane" x1="{LEFT}" y1="{y + LANE - 1}" x2="{WIDTH - 10}" y2="{y + LANE - 1}"/>'
+        f'<text x="{left}" y="{y + 12}">{name}</text>'
+        f'<line class="rnb-lane" x1="{left}" y1="{below}" x2="{right}" y2="{below}"/>'
     )
 
 
@@ -166,7 +199,7 @@ def _bar(step: str, run: str, start: float, end: float, rows: dict[str, int], st
         return ""
     x = stretch.at(start)
     width = max(2.0, stretch.at(end) - x)
-    return f'<rect class="rnb-span" x="{x:.1f}" y="{y + 5}" width="{width:.1f}" height="{LANE - 11}" rx="2"/>'
+    return f'<rect class="rnb-span" x="{_at(x)}" y="{y + BAR}" width="{_at(width)}" height="{LANE - BAR - 5}" rx="2"/>'
 
 
 def _calls(trails: Trails, rows: dict[str, int], stretches: dict[str, Stretch]) -> str:
@@ -179,11 +212,16 @@ def _calls(trails: Trails, rows: dict[str, int], stretches: dict[str, Stretch]) 
             continue
         ticks |= {(round(stretch.at(moment)), y) for moment in trail.moments}
         marks |= {(round(stretch.at(moment)), y, mark) for moment, found in trail.odd.values() for mark in found}
-    path = "".join(f"M{x} {y + 8}v{LANE - 17}" for x, y in sorted(ticks))
+    height = max(rows.values()) + LANE
+    path = "".join(f"M{x} {y + BAR + 3}v{LANE - BAR - 11}" for x, y in sorted(ticks))
     drawn = "".join(
-        f'<text x="{x}" y="{y + 9}" text-anchor="middle">{mark}</text>' for x, y, mark in sorted(marks)[:300]
+        f'<text class="rnb-odd" x="{_at(x)}" y="{y + BAR + 12}" text-anchor="middle">{mark}</text>'
+        for x, y, mark in sorted(marks)[:300]
     )
-    return f'<path class="rnb-tick" fill="none" d="{path}"/>{drawn}' if path else ""
+    # One path for thousands of strokes; it is stretched to the room, the strokes are not.
+    room = f'width="100%" height="{height}" viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none"'
+    strokes = f'<path class="rnb-tick" fill="none" vector-effect="non-scaling-stroke" d="{path}"/>'
+    return f"<svg {room}>{strokes}</svg>{drawn}" if path else ""
 
 
 def _pause(pause: PauseRecord, stretches: dict[str, Stretch], height: int, now: float) -> str:
@@ -192,4 +230,4 @@ def _pause(pause: PauseRecord, stretches: dict[str, Stretch], height: int, now: 
         return ""
     x = stretch.at(pause.began_at)
     width = max(3.0, stretch.at(pause.ended_at or now) - x)
-    return f'<rect class="rnb-pause" x="{x:.1f}" y="{TOP - 6}" width="{width:.1f}" height="{height - TOP - 14}"/>'
+    return f'<rect class="rnb-pause" x="{_at(x)}" y="{TOP - 6}" width="{_at(width)}" height="{height - TOP - 14}"/>'

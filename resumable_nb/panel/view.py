@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from resumable_nb.doubt import spelled
 from resumable_nb.model import MISSING, CallRecord, StepRecord
+from resumable_nb.panel import keyparts
 from resumable_nb.panel.book import Loop
 from resumable_nb.panel.state import SHAPES, Head, Page, StepRow, code, status_of
 from resumable_nb.panel.text import attribute, block, line, safe, size
 from resumable_nb.wording import clock_time, duration, plural
 
+NO_STEPS: Final = (
+    '<p class="rnb-note">No step has run yet. <code>%%resumable NAME</code> as the first line makes a cell a step.</p>'
+)
 MOST: Final = 25
 """Rows of a list inside the details of a step."""
 
@@ -39,7 +43,9 @@ def head(view: Head, now: float) -> str:
     steps = f"{view.done} of {view.total} done" if view.total else "none yet"
     calls = f"{view.calls:,}" + (f", {view.failed:,} failed" if view.failed else "")
     calls += f", {view.doubts} in doubt" if view.doubts else ""
-    left = "" if view.left_s is None else f"{duration(view.left_s)}, at {clock_time(now + view.left_s)}"
+    left = "" if view.left_s is None else duration(view.left_s)
+    if view.left_s is not None and not view.hold.waiting:
+        left += f", at {clock_time(now + view.left_s)}"
     where = f", waits before {safe(view.hold.at, 80)}" if view.hold.at and view.hold.waiting else ""
     return (
         '<div class="rnb-head"><div class="rnb-title">'
@@ -64,11 +70,9 @@ def _holder(view: Head, now: float) -> str:
     owner = view.hold.owner
     if owner is MISSING:
         return "no kernel works on it"
-    since = f"since {clock_time(owner.since)}"
-    if view.hold.mine:
-        return f"in this kernel (pid {owner.pid}) {since}"
-    beat = f", heartbeat {duration(max(0.0, now - owner.beat_at))} ago" if owner.beat_at else ""
-    return f"in pid {owner.pid} on {safe(owner.host, 60)} {since}{beat}"
+    who = f"in this kernel (pid {owner.pid})" if view.hold.mine else f"in pid {owner.pid} on {safe(owner.host, 60)}"
+    beat = f", heartbeat {max(0.0, now - owner.beat_at):.0f} s ago" if owner.beat_at else ""
+    return f"{who} since {clock_time(owner.since)}{beat}"
 
 
 def spent(seconds: float) -> str:
@@ -166,8 +170,15 @@ def pandas(page: Page) -> str:
     text = code(page.query)
     return (
         f'<textarea class="rnb-code" readonly rows="{text.count(chr(10)) + 1}" aria-label="pandas code for this list" '
-        f'onfocus="this.select()">{attribute_lines(text)}</textarea>'
+        f'onfocus="this.select()">{attribute_lines(text)}</textarea>{_COPY}'
     )
+
+
+# The older way of copying: the newer one is refused where a hub is not served by https.
+_COPY: Final = (
+    '<button type="button" class="rnb-copy" onclick="this.previousElementSibling.select();'
+    "document.execCommand('copy');this.textContent='Copied'\">Copy</button>"
+)
 
 
 def attribute_lines(text: str) -> str:
@@ -201,6 +212,7 @@ def detail(
                 ("Why it ran", safe(record.why, 400)),
                 ("Began", _moment(record.started_at)),
                 ("Ran in", safe(by, 80)),
+                ("In kernels before", duration(view.earlier_s) if view.earlier_s else ""),
                 ("Version", str(record.version)),
                 ("Variables", safe(", ".join(record.saved_names) or "none", 400)),
             ]
@@ -230,21 +242,11 @@ def newest(calls: list[CallRecord]) -> list[CallRecord]:
 
 
 def _key(record: StepRecord) -> str:
-    key = record.key
-    rows = [["source", "", f"<code>{safe(key.source[:12])}</code>"]]
-    groups: tuple[tuple[str, Mapping[str, str]], ...] = (
-        ("function", key.functions), ("input", key.inputs), ("file", key.files),
-    )  # fmt: skip
-    for kind, marks in groups:
-        rows += [
-            [
-                f"{kind} <code>{safe(name, 120)}</code>",
-                safe(record.previews.get(name, ""), 120) if kind == "input" else "",
-                f"<code>{safe(mark[:12])}</code>",
-            ]
-            for name, mark in list(marks.items())[: 2 * MOST]
-        ]
-    return table(("Part", "Value", "Digest"), rows, "Key parts")
+    rows = [
+        [f"{kind} <code>{safe(name, 120)}</code>" if name else kind, safe(value, 160), f"<code>{safe(mark)}</code>"]
+        for kind, name, value, mark in keyparts.rows(record)
+    ]
+    return table(("What", "Value", "Fingerprint"), rows, "What it depends on")
 
 
 def shown(outputs: list[Any]) -> str:
@@ -274,13 +276,15 @@ RELOADED: Final = (
 )
 
 
-def static(view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page, picture: str, now: float) -> str:
-    """The same without widgets, for a saved notebook: nothing in it needs a kernel."""
+def static(
+    view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page, picture: str, now: float, total: int = 0
+) -> str:
+    """The same without widgets, for a saved notebook: nothing in it needs a kernel. ``total``: all steps."""
     steps = table(
         ("Step", "State", "Why", "Took", "Size", "Calls"),
         [
             [
-                f"<b>{safe(each.name, 80)}</b>",
+                f"{chr(0x2003) * each.depth}<b>{safe(each.name, 80)}</b>",
                 word(each.word, each.shape),
                 safe(each.why, 160),
                 "" if each.now_s is None else spent(each.now_s),
@@ -297,7 +301,8 @@ def static(view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page
         listed = "".join(f"<li><code>{safe(spelled(each), 240)}</code></li>" for each in doubts[:MOST])
         parts.append(f"<h4>In doubt</h4><ul>{listed}</ul>")
     if rows:
-        parts += ["<h4>Steps</h4>", steps]
+        more = f"Newest {len(rows)} of {total:,} steps" if total > len(rows) else "Steps"
+        parts += [f"<h4>{more}</h4>", steps]
     if page.calls:
         parts += [f"<h4>Newest of {plural(page.total, 'tool call')}</h4>", history(page)]
     if picture:
@@ -310,10 +315,11 @@ def static(view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page
 def told(view: Head, rows: list[StepRow], doubts: list[CallRecord]) -> str:
     """The same as plain text."""
     steps = plural(view.total, "step")
+    width = min(60, max((len(line(row.id, 60)) for row in rows), default=0))
     lines = [f"task {line(view.task)}: {view.word}, {view.done} of {steps} done, {plural(view.calls, 'tool call')}"]
     for row in rows:
         took = "" if row.now_s is None else duration(row.now_s)
-        lines.append(f"  {line(row.id, 60)}  {row.word}  {took}  {line(row.why, 80)}")
+        lines.append(f"  {line(row.id, 60):<{width}}  {row.word:<8}  {took:>9}  {line(row.why, 80)}".rstrip())
     lines += [
         f"  in doubt: {line(spelled(each), 100)} {each.id}: %resumable resolve {each.id} …" for each in doubts[:MOST]
     ]

@@ -22,6 +22,7 @@ from resumable_nb.panel.swap import Bundle, Places
 from resumable_nb.panel.timeline import picture
 from resumable_nb.session import Session, Task
 from resumable_nb.tooldef import drifted
+from resumable_nb.wording import clock_time
 
 VIEWS: Final = ("Steps", "History", "Timeline")
 STATUS_S: Final = 1.0
@@ -39,7 +40,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, of: Session) -> None:
         self._session = of
         self._task = Task(of)
-        self._book = Book(of.journal, of.run)
+        self._book = Book(of.journal, of.run, skipped=dict(of.runner.skipped), replayed=of.counts["call.replayed"])
         self._live = Live(of.bus, self._draw)
         self._actions = Actions(of, self._say, self._live.wake)
         self._places = Places(_publisher(), of.space.live)
@@ -83,6 +84,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         return super().get_state(key=key, drop_defaults=drop_defaults)
 
     def _ipython_display_(self) -> None:
+        if comms.kernel() is None:  # a terminal: what is printed there stays, and is never brought up to date
+            print(self._static()[1])
+            return
         made = super()._repr_mimebundle_()
         self._reloaded = False
         self._places.show(dict(made[0] if isinstance(made, tuple) else made or {}), *self._static())
@@ -233,8 +237,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _draw_steps(self, hold: state.Hold, now: float, doubts: list[CallRecord]) -> None:
         records = state.ordered(self._book)
         start, end = self._steps.window(len(records))
-        rows = [self._row(record, hold, now, doubts) for record in records[start:end]]
-        self._steps.draw(rows)
+        shown = state.around(records[start:end], self._book)
+        self._steps.draw([self._row(record, hold, now, doubts) for record in shown])
         opened = self._book.steps.get(self._steps.opened)
         if opened is None:
             self._steps.detail("")
@@ -244,6 +248,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if seen != self._detail or not self._steps.has_detail():
             self._detail = seen
             row = self._row(opened, hold, now, doubts)
+            self._steps.offer(self._older(opened))
             self._steps.detail(
                 view.detail(
                     opened,
@@ -255,6 +260,10 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
                     by=self._maker(opened),
                 )
             )
+
+    def _older(self, record: StepRecord) -> list[tuple[str, int]]:
+        done = self._session.journal.versions(record.id)
+        return [(f"{each.version} ({clock_time(each.started_at)})", each.version) for each in done[-2::-1]]
 
     def _row(self, record: StepRecord, hold: state.Hold, now: float, doubts: list[CallRecord]) -> state.StepRow:
         return state.step_row(record, self._book, hold, now, sum(call.step == record.id for call in doubts))
@@ -292,10 +301,12 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         now = time.time()
         hold = self._hold(now)
         doubts = state.doubtful(self._book, self._task.in_doubt)
-        rows = [self._row(record, hold, now, doubts) for record in state.ordered(self._book)][-100:]
+        records = state.ordered(self._book)
+        rows = [self._row(record, hold, now, doubts) for record in state.around(records[-100:], self._book)]
         page = self._page(state.Query(), doubts, now)
         head = self._seen(hold, now, len(doubts))
-        return view.static(head, rows, doubts, page, self._picture(now), now), view.told(head, rows, doubts)
+        copy = view.static(head, rows, doubts, page, self._picture(now), now, len(records))
+        return copy, view.told(head, rows, doubts)
 
 
 def _publisher() -> Any:

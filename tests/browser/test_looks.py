@@ -114,8 +114,13 @@ def test_history_details_and_looks(open_book: Callable[..., Book]) -> None:
     expect(code).to_have_value("from resumable_nb import task\ncalls = task().history()\n"
                                "calls = calls[(calls.tool == 'charge')]\n"
                                "calls = calls.sort_values('started', ascending=False)\ncalls")  # fmt: skip
+    book.button("Copy").click()
+    assert book.page.evaluate("() => navigator.clipboard.readText()") == code.input_value()
     book.button("As pandas code").click()
     book.panel.get_by_label("Tool", exact=True).select_option("all")
+    book.panel.get_by_label("Sort", exact=True).select_option("most tries first")
+    expect(rows.first).to_contain_text("charge(order=3)")
+    book.panel.get_by_label("Sort", exact=True).select_option("newest first")
     expect(book.panel).to_contain_text("page 1 of 4")
     book.button("Next page").click()
     expect(book.panel).to_contain_text("page 2 of 4")

@@ -114,6 +114,11 @@ def test_steps_are_restored_run_again_and_undone_by_clicks(open_book: Callable[.
     expect(book.step("pay")).to_contain_text("first run")
     expect(book.step("pay")).to_contain_text("done")
     assert ledger(book) == [f"charge {n}" for n in range(10)], "recorded calls still answer"
+    book.panel.get_by_label("of version", exact=True).select_option(index=1)
+    book.button("Restore step").click()
+    expect(book.panel.get_by_role("alert")).to_contain_text("after version 1 of pay?")
+    book.button("Yes: restore").click()
+    expect(said).to_contain_text("pay: restored paid as version 1 left them")
 
     book.button("Compensate").click()
     book.button("Yes: compensate").click()
