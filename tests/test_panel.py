@@ -580,6 +580,28 @@ def test_the_store_is_read_again_only_when_another_process_may_have_written(
     assert panel._is_behind(panel._loaded_s + 25)
 
 
+def test_a_pause_of_another_kernel_is_seen_and_can_be_ended_here(
+    opened: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.journal.begin_step(step(status="running", run="x", ended_at=None))
+    pauses = [PauseRecord(id="p", run="x", want="pause", by="somebody", asked_at=1.0, began_at=2.0, where="orders")]
+    monkeypatch.setattr(opened.lease, "owner", lambda: owner("x"))
+    monkeypatch.setattr(opened.lease, "life", lambda _: "alive")
+    monkeypatch.setattr(opened.control, "pauses", lambda: pauses)
+    panel = Task(opened).panel()
+    panel._live.close()
+    controls = panel._controls
+    assert "paused" in panel._head.value
+    assert "waits before <bdi>orders" in panel._head.value
+    assert (controls.pause.disabled, controls.resume.disabled, controls.stop.disabled) == (True, False, False)
+    pauses[:] = [msgspec.structs.replace(pauses[0], ended_at=3.0)]
+    panel._status_s = 0.0
+    panel._update()
+    assert "running" in panel._head.value
+    assert (controls.pause.disabled, controls.resume.disabled, controls.stop.disabled) == (False, True, False)
+    panel.freeze()
+
+
 # --- when it is drawn
 
 

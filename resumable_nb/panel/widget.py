@@ -205,15 +205,19 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if now - self._status_s >= STATUS_S:
             self._status_s = now
             self._status = self._task.status
-        control = self._session.control
-        pause = self._pause() if control.wanted != "run" else None
-        waiting = pause is not None and pause.began_at is not None
+        mine = owner is not MISSING and owner.run == self._session.run
+        wanted, by, pause = self._session.control.wanted, self._session.control.by, None
+        if owner is not MISSING and not mine:  # what is wanted of it stands in the store alone
+            pause = self._pause(owner.run)
+            wanted, by = (pause.want, pause.by) if pause is not None else ("run", "")
+        elif wanted != "run":
+            pause = self._pause(self._session.run)
         return state.Hold(
             owner=owner,
-            mine=owner is not MISSING and owner.run == self._session.run,
-            wanted=control.wanted,
-            waiting=waiting,
-            by=control.by,
+            mine=mine,
+            wanted=wanted,
+            waiting=pause is not None and pause.began_at is not None,
+            by=by,
             at=pause.where if pause is not None else "",
             status=self._status,
         )
@@ -224,9 +228,10 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             return MISSING
         return owner
 
-    def _pause(self) -> PauseRecord | None:
-        pauses = self._session.control.pauses()
-        return pauses[-1] if pauses and pauses[-1].ended_at is None else None
+    def _pause(self, run: str) -> PauseRecord | None:
+        """The pause or stop of that run which has not ended."""
+        last = self._session.control.pauses()[-1:]
+        return next((each for each in last if each.ended_at is None and each.run == run), None)
 
     def _seen(self, hold: state.Hold, now: float, doubts: int) -> state.Head:
         of = self._session
