@@ -31,7 +31,7 @@ class Glance:
         width = max((len(record.id) for record in self.steps), default=0)
         lines = [
             f"  {record.id:<{width}}  {record.status:<7}  {clock_time(record.started_at)}  "
-            f"{duration(record.duration_s):>9}  {plain(record.error or record.why, 80)}"
+            f"{_took(record):>9}  {plain(record.error or record.why, 80)}"
             for record in self.steps
         ]
         return "\n".join([self.head(), *lines, *(f"  {line}" for line in self._doubts())])
@@ -55,7 +55,12 @@ class Glance:
 
 def _facts(record: StepRecord) -> tuple[str, ...]:
     told = record.error or record.why
-    return record.id, record.status, clock_time(record.started_at), duration(record.duration_s), told
+    return record.id, record.status, clock_time(record.started_at), _took(record), told
+
+
+def _took(record: StepRecord) -> str:
+    """Nobody knows it of a step that runs, or was cut off."""
+    return "" if record.status == "running" else duration(record.duration_s)
 
 
 def _cell(text: str) -> str:

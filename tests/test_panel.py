@@ -769,6 +769,30 @@ def test_an_older_version_can_be_chosen_and_the_next_step_begins_with_the_newest
     panel.freeze()
 
 
+def test_a_panel_ends_with_its_task_and_its_copy_has_the_last_state(tmp_path: Path) -> None:
+    opened = session.open_session("nightly", tmp_path)
+    panel = Task(opened).panel()
+    shown: list[dict[str, Any]] = []
+    done = threading.Event()
+
+    def publish(data: dict[str, Any], **_: Any) -> None:
+        shown.append(data)
+        if "closed" in data["text/plain"]:
+            done.set()
+
+    panel._places._publisher = SimpleNamespace(publish=publish)
+    panel._ipython_display_ = lambda: panel._places.show({}, *panel._static())
+    panel._ipython_display_()
+    opened.own()
+    opened.journal.commit_step(step())
+    opened.bus.emit("step.committed", "pay")
+    with session.opened("another", tmp_path):
+        assert done.wait(30), "nobody need look at the other task's panel for that"
+        panel.freeze()
+    assert shown[-1]["text/plain"].splitlines()[0] == "task nightly: closed, 1 of 1 step done, 0 tool calls"
+    assert "no kernel works on it" in shown[-1]["text/html"]
+
+
 def test_an_empty_task_says_how_a_step_is_made(opened: Session) -> None:
     panel = Task(opened).panel()
     assert "No step has run yet" in panel._steps._none.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
 import time
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._actions = Actions(of, self._say, self._live.wake)
         self._places = Places(_publisher(), of.space.live)
         self._late = Latecomers()
+        self._ending = threading.Lock()
         self._reloaded = False
         """A page was loaded after the panel was shown: it does not know where the static copy stands."""
         self._loaded = self._broken = False
@@ -68,12 +70,19 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._live.start()
 
     def freeze(self) -> None:
-        """End: a static copy takes the widget's place. The next panel of the session is another one."""
+        """End: a static copy of what is true now takes the widget's place. The session's next panel is another one."""
+        if not self._ending.acquire(blocking=False):  # the panel's own thread may have seen it, too
+            return
         if self in _panels:
             _panels.remove(self)
         self._unpoll()
         self._live.close()
+        here = session.is_open() and session.current() is self._session
+        self._status_s, self._loaded = 0.0, self._loaded and here
+        self._redraw()
         self._places.end(*self._static())
+        if not here:
+            self._session.store.close()  # looking has opened it again
         self.close()
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
@@ -138,10 +147,15 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _draw(self) -> None:
         """Never an error: a panel that cannot be drawn says why, and the run goes on."""
-        if not session.is_open() or session.current() is not self._session:
+        if not session.is_open():
             self._unpoll()
             self._live.close()
-            return
+        elif session.current() is not self._session:
+            self.freeze()  # the kernel has another task now
+        else:
+            self._redraw()
+
+    def _redraw(self) -> None:
         try:
             self._update()
             self._broken = False
