@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jupyter_client.manager import KernelManager
@@ -18,7 +18,7 @@ from benchmarks.race import Race, Seconds, main
 
 SETUP = """
 %load_ext resumable_nb
-import os, threading, time
+import contextlib, os, threading, time
 from resumable_nb import session, task, tool, track
 from resumable_nb.control import POLL_S
 from resumable_nb.events import Bus
@@ -27,6 +27,10 @@ from resumable_nb.panel.live import Live
 
 @tool(repeatable=True)
 def fetch(n):
+    return {"page": n, "rows": [n] * 5}
+
+@tool(repeatable=True)
+async def look(n):
     return {"page": n, "rows": [n] * 5}
 
 def threads():
@@ -42,6 +46,9 @@ def threads():
 def calls(first, count):
     for n in track(range(first, first + count), "pages"):
         fetch(n)
+
+async def gathered(first, count):
+    await task().amap(look, range(first, first + count), concurrency=32)
 
 def listening(first, count=100):
     "Seconds in the calling thread: of one call's events, and of one look for clicks."
@@ -59,43 +66,58 @@ def listening(first, count=100):
 
 SENDING = ("IOPub", "the kernel's own")
 
-def costs(first, count):
-    "Seconds of the processor's time: of the run itself, of the sending threads, of the panel."
+@contextlib.contextmanager
+def measured(count):
+    "Prints seconds of the processor's time: of the run itself, of the sending threads, of the panel; and of the clock."
     before, began = threads(), time.perf_counter()
-    calls(first, count)
+    yield
     elapsed, after = time.perf_counter() - began, threads()
     took = {name: after[name] - before.get(name, 0) for name in after}
     drawing = sum(took.pop(name) for name in [*took] if "panel" in name)
     sending = sum(took.pop(name, 0) for name in SENDING)
     heard = count * a_call + elapsed / POLL_S * a_look if drawing else 0
-    return sum(took.values()) - heard, sending, drawing + heard
+    print("took", sum(took.values()) - heard, sending, drawing + heard, elapsed)
 """
 
 
+WAYS = {
+    "calls": ("%%resumable run\nwith measured({count}):\n    calls({first}, {count})", 1),
+    "gathered": ("%%resumable run\nwith measured({count}):\n    await gathered({first}, {count})", 1),
+    "answered": ("%%resumable again --rerun\nwith measured({count}):\n    calls(0, {count})", 5),
+}
+"""One after another; 32 at a time, whose commits go together; and answered from the record. Each with how many times as
+many calls a run makes."""
+
+
 def races(small: bool) -> Iterator[Race]:
-    count, rounds = (50, 1) if small else (2000, 7)
+    least, rounds = (50, 1) if small else (2000, 7)
     with kernel() as ask:
         ask(SETUP)
-        firsts = iter(range(0, 1 << 40, count + 100))
-        ask(f"calls({next(firsts)}, {count})")
+        firsts = iter(range(0, 1 << 40, least + 100))
+        ask(f"calls({next(firsts)}, {least})")
         ask(f"a_call, a_look = listening({next(firsts)})")
-        for name in ("Steps", "History", "Timeline"):
-            yield Race(f"calls, {name} open", *costs(ask, name, firsts, count), limit=1.02, rounds=rounds)
+        for way, (cell, times) in WAYS.items():
+            count = times * least
+            run = runs(ask, cell, firsts, count)
+            run()
+            yield Race(f"1,000 {way}", lambda run=run, of=count: run()[3] / of * 1000, "a second", lambda: 1.0)
+            for name in ("Steps", "History", "Timeline"):
+                yield Race(f"{way}, {name} open", *costs(ask, name, run), limit=1.02, rounds=rounds)
 
 
-def costs(ask: Any, name: str, firsts: Iterator[int], count: int) -> tuple[Seconds, str, Seconds]:
+def runs(ask: Any, cell: str, firsts: Iterator[int], count: int) -> Callable[[], list[float]]:
+    return lambda: [float(each) for each in ask(cell.format(first=next(firsts), count=count)).split()]
+
+
+def costs(ask: Any, name: str, run: Callable[[], list[float]]) -> tuple[Seconds, str, Seconds]:
     """A run with the panel, and the same run without what the panel took."""
     alone = 0.0
 
-    def run() -> list[float]:
-        first = next(firsts)
-        return [float(each) for each in ask(f"%%resumable run\nprint('took', *costs({first}, {count}))").split()]
-
     def together() -> float:
         nonlocal alone
-        _, sent, _ = run()
+        _, sent, *_ = run()
         ask(f"panel = task().panel()\npanel._show({name!r})\npanel")
-        calling, sending, panel = run()
+        calling, sending, panel, _ = run()
         ask("panel.freeze()")
         alone = calling + sent
         return alone + panel + max(0.0, sending - sent)

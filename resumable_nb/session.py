@@ -92,6 +92,7 @@ class Session:
         self.specs: dict[str, StepSpec] = {}
         self.counts: Counter[str] = Counter()
         self.saved_s = 0.0
+        self.replayed: set[str] = set()  # the calls that were answered from the record
         self.memory = Memory(self.journal, store, self.lease)
         self.compensation = Compensation(self.journal, self.bus, desk=self.desk, load=self.load_all)
         self.runner = Runner(
@@ -229,6 +230,8 @@ class Session:
                     self.run, pid=os.getpid(), host=socket.gethostname(), kernel=os.environ.get("JPY_SESSION_NAME", "")
                 )
                 self.control.owned()
+            case "call.replayed":
+                self.replayed.add(event.facts["id"])
             case "step.skipped":
                 self.saved_s += float(event.facts.get("saved_s", 0.0))
 

@@ -62,10 +62,12 @@ class Book:
     """Step to how many calls have which status."""
     skipped: dict[str, float] = field(default_factory=dict)
     """Step to the seconds that its skip saved, in this process."""
-    replayed: int = 0
+    replayed: set[str] = field(default_factory=set)
+    """Calls that were answered from the record in this process."""
     loops: dict[str, dict[str, Loop]] = field(default_factory=dict)
     """Step to its running loops, by loop id."""
     _lives: tuple[int, dict[str, list[tuple[str, float, float]]]] = (0, {})
+    _answered: tuple[int, Counter[str]] = (0, Counter())
     _places: dict[str, int] = field(default_factory=dict)
     _last: dict[tuple[str, int], float | None] = field(default_factory=dict)
 
@@ -82,6 +84,7 @@ class Book:
         self.counts.clear()
         self.trails.clear()
         self._last.clear()
+        self._answered = 0, Counter()
         for record in sorted(self.journal.calls(), key=lambda record: record.started_at):
             self._put(record)
 
@@ -98,7 +101,7 @@ class Book:
             elif kind in UNCLEAR:
                 unclear[facts["id"]] = None
             elif kind == "call.replayed":
-                self.replayed += 1
+                self.replayed.add(facts["id"])
             elif kind == "track.turn":
                 self._turn(event.step, facts)
             elif kind == "step.skipped":
@@ -181,6 +184,14 @@ class Book:
         while step and step not in self.skipped:
             step = step.rpartition("/")[0]
         return step
+
+    def not_repeated(self) -> int:
+        """Calls that have happened and were not made again, each once: their steps were skipped, or they answered."""
+        found = sum(counts["done"] for step, counts in self.counts.items() if self.restored(step))
+        if len(self.replayed) != self._answered[0]:
+            known = (self.call(each) for each in self.replayed)
+            self._answered = len(self.replayed), Counter(each.step for each in known if each is not MISSING)
+        return found + sum(count for step, count in self._answered[1].items() if not self.restored(step))
 
     def earlier_s(self, record: StepRecord) -> float:
         """How long kernels that died had worked on this version of the step, as far as its calls tell."""

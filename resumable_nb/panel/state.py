@@ -221,7 +221,7 @@ def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: 
         elapsed_s=elapsed_s,
         left_s=left_s,
         saved_s=saved_s,
-        not_repeated=book.replayed + sum(counts["done"] for step, counts in book.counts.items() if book.restored(step)),
+        not_repeated=book.not_repeated(),
         calls=len(book.calls),
         failed=book.total("failed"),
         doubts=doubts,

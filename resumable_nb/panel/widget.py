@@ -41,7 +41,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, of: Session) -> None:
         self._session = of
         self._task = Task(of)
-        self._book = Book(of.journal, of.run, skipped=dict(of.runner.skipped), replayed=of.counts["call.replayed"])
+        self._book = Book(of.journal, of.run, skipped=dict(of.runner.skipped), replayed=of.replayed.copy())
         self._live = Live(of.bus, self._draw)
         self._actions = Actions(of, self._say, self._live.wake)
         self._places = Places(_publisher(), of.space.live)
