@@ -12,6 +12,7 @@ from resumable_nb.errors import InDoubt
 from resumable_nb.model import MISSING, CallRecord, Missing, StepKey, StepOptions, StepRecord
 
 ERROR_CHARS: Final = 100
+ASKED: Final = "asked to run again"
 """How much of an error a reason tells: what to do about it has been done when the step goes on."""
 
 
@@ -187,7 +188,7 @@ def decide_step(
 def _why_again(options: StepOptions, changes: Collection[Change], missing_files: Collection[str]) -> str | None:
     """Why a step that is done has to be done anew."""
     if options.rerun:
-        return "asked to run again"
+        return ASKED
     if options.always:
         return "always runs"
     if changes:

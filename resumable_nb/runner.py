@@ -95,6 +95,8 @@ class Runner:
         decision = plan.decide_step(
             recorded, key, spec.options, missing_files(spec), foreign=foreign, may_wait=waits, is_set_up=here
         )
+        if recorded is MISSING and (done := self._journal.versions(spec.id)):  # its record was put aside
+            decision = plan.Run(done[-1].version + 1, plan.ASKED)
         if isinstance(decision, plan.Skip) and self._memory.changed(decision.record):
             decision = plan.Run(decision.record.version + 1, "what it found in the memory changed")
         if replay and isinstance(decision, plan.Skip):

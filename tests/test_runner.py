@@ -187,3 +187,17 @@ def test_order_of_events(new: Callable[[], Kernel]) -> None:
     kernel.run(f"{X} # again")
     kernel.run("x = []")
     assert not kernel.session.runner.skipped, "it has run since"
+
+
+def test_a_step_whose_record_was_put_aside_is_a_new_version_and_says_why(new: Callable[[], Kernel]) -> None:
+    kernel = new()
+    kernel.run("x = [1]")
+    kernel.run("x = [2]")
+    kernel.session.journal.forget_step("s")
+    kernel.run("x = [3]")
+    assert (kernel.record().version, kernel.record().why) == (3, "asked to run again")
+    versions = kernel.session.journal.versions("s")
+    assert [each.text for each in versions] == ["x = [1]", "x = [2]", "x = [3]"]
+    kernel.session.forget()
+    kernel.run("x = [4]")
+    assert (kernel.record().version, kernel.record().why) == (1, "first run")

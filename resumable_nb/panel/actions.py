@@ -52,8 +52,10 @@ class Actions:
             if any(record.status == "running" and record.run == self._session.run for record in self._steps()):
                 raise UsageError("a step runs now: restore when it has ended")
             names = self._task.restore(step, version)
-            of = f" as version {version} left them" if version is not None else ""
-            return f"{step}: restored {', '.join(names) or 'no variables'}{of}"
+            of = f"version {version}" if version is not None else "it"
+            if not names:
+                return f"{step}: the variables are as {of} left them already"
+            return f"{step}: restored {', '.join(names)}, as {of} left them"
 
         if not comms.later(lambda: self._told(act)):
             self._do(act)

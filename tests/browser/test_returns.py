@@ -111,14 +111,16 @@ def test_steps_are_restored_run_again_and_undone_by_clicks(open_book: Callable[.
     book.shot("to run again")
     book.run_cell(3)
     book.ran(3, 8)
-    expect(book.step("pay")).to_contain_text("first run")
+    expect(book.step("pay")).to_contain_text("asked to run again")
     expect(book.step("pay")).to_contain_text("done")
     assert ledger(book) == [f"charge {n}" for n in range(10)], "recorded calls still answer"
     book.panel.get_by_label("of version", exact=True).select_option(index=1)
+    book.run_cell(5)
+    book.ran(5, 9)
     book.button("Restore step").click()
     expect(book.panel.get_by_role("alert")).to_contain_text("after version 1 of pay?")
     book.button("Yes: restore").click()
-    expect(said).to_contain_text("pay: restored paid as version 1 left them")
+    expect(said).to_contain_text("pay: restored paid, as version 1 left them")
 
     book.button("Compensate").click()
     book.button("Yes: compensate").click()
