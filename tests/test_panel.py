@@ -392,6 +392,10 @@ def test_the_book_follows_the_events_of_a_run(opened: Session) -> None:
     assert [msgspec.json.encode(each) for each in held.calls] == [msgspec.json.encode(each) for each in fresh.calls]
     assert held.total("done") == fresh.total("done") == 3
     assert held.total("failed") == 1
+    assert held.trails.keys() == fresh.trails.keys()
+    assert [sorted(each.moments) for each in held.trails.values()] == [
+        sorted(each.moments) for each in fresh.trails.values()
+    ]
     assert held.not_repeated() == 1
     scope.reset()
     charge(0)

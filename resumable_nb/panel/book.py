@@ -92,18 +92,21 @@ class Book:
         """Take in the events that have come; whether the state of the task may be another one now."""
         stale: set[str] = set()
         unclear: dict[str, None] = {}
+        # Most calls begin and end between two drawings, and loops make many turns: the last word counts.
+        latest: dict[str, CallRecord] = {}
+        turns: dict[tuple[str, str], dict[str, Any]] = {}
         found = False
         while events:
             event = events.popleft()
             kind, facts = event.kind, event.facts
             if kind in RECORDED:
-                self._put(facts["record"])
+                latest[facts["record"].id] = facts["record"]
             elif kind in UNCLEAR:
                 unclear[facts["id"]] = None
             elif kind == "call.replayed":
                 self.replayed.add(facts["id"])
             elif kind == "track.turn":
-                self._turn(event.step, facts)
+                turns[event.step, facts["loop"]] = facts
             elif kind == "step.skipped":
                 self.skipped[event.step] = facts["saved_s"]
             elif kind in STEPS:
@@ -111,12 +114,17 @@ class Book:
                 found = True
             elif kind in ("task.forgotten", "rollback.ended"):
                 self.load()
+                latest.clear()
                 found = True
             elif kind == "lease.acquired":
                 self.task, self.runs = self.journal.task(), self.journal.runs()
                 found = True
             elif kind.startswith("control."):
                 found = True
+        for record in latest.values():
+            self._put(record)
+        for (step, _), turn in turns.items():
+            self._turn(step, turn)
         self._reread(unclear, stale)
         return found
 

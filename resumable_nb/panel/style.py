@@ -46,6 +46,10 @@ _RULES: Final = """
 .rnb-panel .widget-text, .rnb-panel .widget-dropdown { width: auto; margin: 0; height: auto; min-height: 28px; }
 .rnb-panel .widget-text input, .rnb-panel .widget-dropdown select { color: var(--rnb-fg);
   background-color: var(--rnb-bg); border: 1px solid var(--rnb-line); min-width: 7em; height: 28px; }
+.rnb-panel .widget-dropdown select { padding-right: 22px; background: no-repeat var(--rnb-bg);
+  background-image: linear-gradient(45deg, transparent 50%, var(--rnb-fg) 50%),
+    linear-gradient(135deg, var(--rnb-fg) 50%, transparent 50%);
+  background-position: right 11px top 12px, right 6px top 12px; background-size: 5px 5px; }
 .rnb-panel .widget-label { color: var(--rnb-fg); width: auto; min-width: 0; margin: 0 4px 0 0; }
 & .rnb-head { display: grid; gap: 2px; }
 & .rnb-title { display: flex; flex-flow: row wrap; gap: 2px 14px; align-items: baseline; }
@@ -91,13 +95,13 @@ _RULES: Final = """
 & .rnb-time .rnb-end { stroke: var(--rnb-fg); stroke-dasharray: 3 2; }
 @container (max-width: 700px) {
 & .rnb-row { grid-template-columns: minmax(0, 1fr); }
-& .rnb-cells { display: flex; flex-flow: row wrap; gap: 0 14px; padding: 0 0 4px 4px; }
+& .rnb-cells { display: flex; flex-flow: row wrap; gap: 0 14px; padding: 4px 0 4px 4px; }
 & .rnb-cells > :empty { display: none; } & .rnb-wide { flex: 1 0 100%; }
 & .rnb-table.rnb-fold thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
 & .rnb-table.rnb-fold, & .rnb-fold tbody, & .rnb-fold tr { display: block; }
 & .rnb-table.rnb-fold tr { border-bottom: 1px solid var(--rnb-line); padding: 3px 0; }
 & .rnb-table.rnb-fold td { display: inline-block; border: 0; padding: 0 10px 0 0; max-width: 100%; }
-& .rnb-table.rnb-fold td.rnb-opt { display: none; }
+& .rnb-table.rnb-fold td:empty, & .rnb-table.rnb-fold td.rnb-opt { display: none; }
 }
 """
 

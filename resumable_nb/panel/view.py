@@ -243,7 +243,11 @@ def newest(calls: list[CallRecord]) -> list[CallRecord]:
 
 def _key(record: StepRecord) -> str:
     rows = [
-        [f"{kind} <code>{safe(name, 120)}</code>" if name else kind, safe(value, 160), f"<code>{safe(mark)}</code>"]
+        [
+            f"{kind} <code>{safe(name, 120)}</code>" if name else kind,
+            safe(value, 160) if value else "",
+            f"<code>{safe(mark)}</code>" if mark else "",
+        ]
         for kind, name, value, mark in keyparts.rows(record)
     ]
     return table(("What", "Value", "Fingerprint"), rows, "What it depends on")
