@@ -362,6 +362,8 @@ class Manifest(Stored, frozen=True, kw_only=True):
     equal value is bound, so that the sharing comes back and nobody's newer value is lost."""
     perhaps: tuple[str, ...] = ()
     """The step may have bound them to the very objects that they had: bound where nothing is, else as a companion."""
+    made: tuple[str, ...] = ()
+    """Classes that the step made: each is another one than its name had before, be they alike but for their data."""
     random: str = ""
     """Blob with the state of the random generators after the step; empty when the step left them alone."""
     result: bool = False

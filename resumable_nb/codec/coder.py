@@ -16,6 +16,7 @@ from resumable_nb.codec.encoder import NOTHING_SHARED, DeepEncoder, Encoded, Enc
 from resumable_nb.codec.library import Fetch, Shelf, Trial
 from resumable_nb.codec.probe import Probe, offender
 from resumable_nb.codec.rebuild import Decoder, Library
+from resumable_nb.codec.special import makes_itself
 from resumable_nb.collector import collector_off
 from resumable_nb.errors import NotSaved, ResumableError
 from resumable_nb.model import MISSING
@@ -92,6 +93,10 @@ class Codec:
                 return _with_deep_stack(work, Encoder)
             except RecursionError:
                 return _with_deep_stack(work, DeepEncoder)
+
+    def forget(self, name: str) -> None:
+        """The class of that name is another one from now on."""
+        self._shelf.forget(name)
 
     def decode(self, stream: bytes | memoryview, buffers: Sequence[Any] = ()) -> Any:
         """Raises ``NotSaved`` where the objects' own code fails."""
@@ -208,7 +213,8 @@ def _may_fail_to_load(kind: type) -> bool:
     if str(kind.__module__).partition(".")[0] in _TRUSTED:
         return issubclass(kind, BaseException)
     plain = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
-    return not (plain and kind.__new__ is object.__new__ and not hasattr(kind, "__setstate__"))
+    made = kind.__new__ is object.__new__ or makes_itself(kind)
+    return not (plain and made and not hasattr(kind, "__setstate__"))
 
 
 _TRUSTED: Final = frozenset(

@@ -17,7 +17,7 @@ import cloudpickle
 
 from resumable_nb.codec import rebuild
 from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
-from resumable_nb.codec.special import Reduced, special
+from resumable_nb.codec.special import Reduced, bare, makes_itself, special
 from resumable_nb.codec.tensors import in_memory, reduce_tensor, tensor_type
 
 OUT_OF_BAND_BYTES: Final = 64 << 10
@@ -137,7 +137,7 @@ class _Reducer:
         handler = _handler(kind)
         if handler is not None:
             return handler(self, thing)
-        return NotImplemented
+        return bare(thing) if makes_itself(kind) else NotImplemented
 
     # --- functions and classes
 
@@ -196,7 +196,11 @@ class _Reducer:
         if not held:
             return rebuild.make_reference, key
         make, args, state, _, _, setter = usual
-        state[0].pop("__slotnames__", None)  # a cache of copyreg's, which appears when the first instance is pickled
+        # In the order in which they were set, but for a cache of copyreg's, which the first instance's pickle leaves.
+        state = (
+            {name: state[0][name] for name in vars(kind) if name in state[0] and name != "__slotnames__"},
+            *state[1:],
+        )
         if issubclass(kind, enum.Enum):
             # cloudpickle's tracker finds the living class by a number: here that would overwrite its attributes.
             args = (*args[:-2], None, None)

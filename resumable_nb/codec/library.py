@@ -64,6 +64,12 @@ class Shelf:
     def register(self, name: str, digest: str, thing: Any) -> None:
         self._built[name, digest] = thing
 
+    def forget(self, name: str) -> None:
+        """Another class has that name from now on."""
+        with self._lock:
+            for key in [each for each in self._built if each[0].partition(".")[0] == name]:
+                del self._built[key]
+
 
 class Trial:
     """Reading back what was just written: every name means the object that it was written for."""

@@ -7,6 +7,7 @@ the live namespace. The names are part of the format: streams in stores hold the
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import importlib
 import io
@@ -100,18 +101,27 @@ class Decoder(pickle.Unpickler):
         if id(kind) not in self._adopted:
             setter(kind, state)
         elif not self._library.trial:
+            # Only data: the living class has the same functions, and others may hold them.
+            for name in [] if issubclass(kind, enum.Enum) else [each for each in vars(kind) if each not in state[0]]:
+                if _is_data(name, vars(kind)[name]):
+                    delattr(kind, name)
             for name, value in state[0].items():
-                # Only data: the living class has the same functions, and others may hold them.
-                if not name.startswith("__") and name != "_abc_impl" and not _is_behaviour(value):
+                if _is_data(name, value):
                     setattr(kind, name, value)
 
 
 _BOUND: Final = frozenset({"make_reference", "make_function", "make_class", "set_class"})
 
 
-def _is_behaviour(value: object) -> bool:
-    kinds = (types.FunctionType, type, staticmethod, classmethod, property, functools.cached_property)
-    return isinstance(value, kinds) or hasattr(type(value), "__set_name__")
+_BEHAVIOUR: Final = (types.FunctionType, type, staticmethod, classmethod, property, functools.cached_property)
+_PLACES: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
+"""What stands in a class for its slots."""
+
+
+def _is_data(name: str, value: object) -> bool:
+    """Of what is in a class: neither its code, nor what the interpreter keeps there."""
+    own = name.startswith("__") or name == "_abc_impl"
+    return not (own or isinstance(value, (*_BEHAVIOUR, *_PLACES)) or hasattr(type(value), "__set_name__"))
 
 
 def make_reference(*_: Any) -> Any:
@@ -158,6 +168,11 @@ def _is_own(kind: type) -> bool:
 
 def _no_hook(_kind: type, /, **_options: Any) -> None:
     """In place of ``__init_subclass__``."""
+
+
+def make_bare(kind: type, *args: Any) -> Any:
+    """An object without its state. What the notebook's own ``__new__`` does has been done."""
+    return next(each for each in kind.__mro__ if not _is_own(each)).__new__(kind, *args)
 
 
 def set_function(function: types.FunctionType, state: dict[str, Any]) -> None:

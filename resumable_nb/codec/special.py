@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import functools
 import gc
@@ -199,3 +200,19 @@ def _reduces_itself(kind: type) -> bool:
     """A class outside the library that says how it is pickled."""
     own = vars(kind).keys() & {"__reduce__", "__reduce_ex__", "__getstate__"}
     return bool(own) and kind.__module__ not in ("_io", "io", "builtins")
+
+
+def makes_itself(kind: type) -> bool:
+    """Whether ``pickle`` would call a ``__new__`` of the notebook's, which prints, counts, or gives another object."""
+    found: Any = kind
+    if found.__new__ is object.__new__ or found.__reduce_ex__ is not object.__reduce_ex__:
+        return False
+    own = {name for each in kind.__mro__ if each.__module__ == "__main__" for name in vars(each)}
+    return "__new__" in own and own.isdisjoint({"__reduce__", "__getnewargs__", "__getnewargs_ex__"})
+
+
+def bare(thing: Any) -> Reduced:
+    """As ``pickle`` takes it apart, but for what makes it again."""
+    reduced = thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    usual = isinstance(reduced, tuple) and reduced[0] is copyreg.__newobj__  # type: ignore[attr-defined]  # typeshed leaves it out
+    return (rebuild.make_bare, *reduced[1:]) if usual else NotImplemented

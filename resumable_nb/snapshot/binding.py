@@ -107,12 +107,16 @@ class Binding:
     def _is_own(self, space: Namespace, names: set[str], sure: Collection[str], step: str) -> bool:
         """Whether equal variables are the step's: it set them last, or nobody else holds them.
 
-        Another step may have left another list with the same elements there, which is one with its own.
+        Another step may have left another list with the same elements there, which is one with its own; or an object
+        that is alike, of a class that had the same name.
         """
         if not step or all(self._left.is_left(space, each, step) for each in sure):
             return True
         variables = space.visible()
         survey = self._surveyor.survey(space, variables)
+        holdings = [survey.holding(name) for name in names & variables.keys()]
+        if any(held is not None and held.definitions for held in holdings):
+            return False
         return all(group <= names for group in survey.groups_of(names & variables.keys()))
 
     def _is_joined(self, space: Namespace, group: Group, names: set[str]) -> bool:

@@ -85,6 +85,16 @@ def holders(before: Before, survey: Survey, reference: Reference) -> frozenset[s
     )
 
 
+def made(before: Before, variables: Mapping[str, Any], changed: Iterable[str]) -> frozenset[str]:
+    """Classes that the body defined."""
+    return frozenset(
+        name
+        for name in changed
+        if isinstance(kind := variables.get(name), type) and before.references.get(name) is not kind
+        if (kind.__module__, kind.__qualname__) == ("__main__", name)
+    )
+
+
 def _definitions(survey: Survey, name: str) -> Iterable[tuple[int, Any]]:
     holding = survey.holding(name)
     return () if holding is None else holding.definitions.items()

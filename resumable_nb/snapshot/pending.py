@@ -21,6 +21,8 @@ class Entry:
     """The class or function that the name was bound to: a restored class continues it."""
     outline: str = ""
     """Digest of a value without canonical content, its parts counted by their types."""
+    made: bool = False
+    """The step made this class."""
     saved_as: str = ""
     """The name in the group, where the pending name is no variable: a result."""
 

@@ -42,6 +42,15 @@ class Presence:
         self._known: dict[str, tuple[int, str]] = {}
         self._unsaved: dict[str, tuple[Callable[[], object], str, str]] = {}
         self._touched: set[str] = set()
+        self._made: dict[int, tuple[weakref.ref[type], str]] = {}
+
+    def note_made(self, kind: type, digest: str) -> None:
+        """``kind`` is the class that a step made, and left with that digest."""
+        self._made[id(kind)] = weakref.ref(kind), digest
+
+    def is_made(self, kind: object, digest: str) -> bool:
+        found, known = self._made.get(id(kind), (_nothing, ""))
+        return found() is kind and known == digest
 
     def note(self, name: str, value: Any, digest: str, group: Group, mark: Callable[[], str]) -> None:
         """``value`` is what ``group`` holds. Without a canonical ``digest``, its mark says whether it is unchanged."""

@@ -49,6 +49,7 @@ class Saver:
         *,
         changed: frozenset[str],
         mutated: Collection[str] = (),
+        made: frozenset[str] = frozenset(),
         perhaps: frozenset[str] = frozenset(),
         deleted: frozenset[str] = frozenset(),
         random: bytes = b"",
@@ -85,6 +86,7 @@ class Saver:
             along=sharing(set(survey.groups.values()), unsaved, names - {RESULT}) if unsaved else {},
             companions=tuple(sorted(names - changed - perhaps - {RESULT})),
             perhaps=tuple(sorted(names & perhaps)),
+            made=tuple(sorted(names & made)),
             random=work.row(random) if random else "",
             result=RESULT in names,
         )

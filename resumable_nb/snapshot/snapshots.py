@@ -109,6 +109,7 @@ class Snapshots:
             if keep is not None:
                 wanted &= set(keep)
             seeds = wanted if result is MISSING else wanted | {RESULT}
+            made = compare.made(before, variables, changed)
             saved = self._saver.save(
                 space,
                 values,
@@ -116,6 +117,7 @@ class Snapshots:
                 seeds,
                 changed=changed | rebound,
                 mutated=mutated,
+                made=made,
                 perhaps=perhaps,
                 deleted=found.deleted,
                 random=randomness.changed(before.random, randomness.random_state()),
@@ -124,6 +126,8 @@ class Snapshots:
                 allowed=None if keep is None else {*keep, RESULT},
                 drop=drop,
             )
+            for name in made & saved.digests.keys():
+                self.presence.note_made(variables[name], saved.digests[name])
             unchanged = frozenset(before.groups.keys() & variables.keys()) - changed
             return replace(
                 saved,
@@ -237,8 +241,12 @@ class Snapshots:
             self.left.put_off(name, space.variables.get(name, MISSING))
             former = space.variables.pop(name, MISSING if earlier is None else earlier.former)
             marks = manifest.digests.get(name, ""), manifest.outlines.get(name, "")
-            self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1]))
             keep_endings(former)
+            made = name in manifest.made and marks[0] != ""
+            if made and not self.presence.is_made(former, marks[0]):
+                former = MISSING
+                self._surveyor.codec(space).forget(name)
+            self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1], made))
 
     def pending(self) -> frozenset[str]:
         """Names that are restored and not loaded yet."""
@@ -301,6 +309,8 @@ class Snapshots:
             elif name not in space.variables:
                 space.variables[name] = values[name]
                 self._saver.note(space, name, values[name], entry.digest, group)
+                if entry.made:
+                    self.presence.note_made(values[name], entry.digest)
         self._pending.forget(current)
         self._tell_open(space, [name for name in current if name in space.variables])
 
