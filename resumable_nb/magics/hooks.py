@@ -25,6 +25,7 @@ from resumable_nb.magics.options import cell_options
 from resumable_nb.magics.progress import Progress
 from resumable_nb.magics.rehearsal import Rehearsal
 from resumable_nb.magics.signals import Signals
+from resumable_nb.magics.traces import unmarked
 from resumable_nb.model import MISSING, step_path
 from resumable_nb.output import Recorder, replay
 from resumable_nb.source import Body, analyse
@@ -151,6 +152,10 @@ class Hooks:
 
     def enter(self, line: str) -> None:
         """Begin the step of the running cell: its first line was turned into this call."""
+        with unmarked(self.shell.user_ns):
+            self._enter(line)
+
+    def _enter(self, line: str) -> None:
         cell = self.cell
         if cell is None or cell.body is None:
             raise UsageError("%%resumable has to be the first line of a cell")
@@ -186,6 +191,10 @@ class Hooks:
         self._owners[spec.id] = cell_id
 
     def post_run_cell(self, result: Any) -> None:
+        with unmarked(self.shell.user_ns):
+            self._end_cell(result)
+
+    def _end_cell(self, result: Any) -> None:
         cell = self.cell
         if threading.current_thread() is not self._main or cell is None:
             return
