@@ -6,11 +6,14 @@ import array
 import importlib
 import random
 import sys
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from resumable_nb.model import digest
+
+_FRESH: Final = 623
+"""Where numpy's begins; 624 after a seed."""
 
 
 class Generators(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,6 +39,20 @@ def marks_of(state: bytes) -> dict[str, str]:
     """The same for a recorded state."""
     found = msgspec.json.decode(state, type=Generators)
     return _marks(found.python, found.numpy, found.torch)
+
+
+def is_fresh(name: str) -> bool:
+    """Whether a generator stands where it does before its first draw: loading numpy or torch is none.
+
+    It does so again after 312 doubles from numpy's, and after as many from torch's.
+    """
+    if name == "numpy":
+        state = _numpy_state()
+        return state is not None and state[2] >= _FRESH and not state[3]
+    if name == "torch":
+        data = _torch()[0]
+        return data is not None and int.from_bytes(data[8:12], "little") == 1  # words left, before all are made
+    return False
 
 
 def _marks(python: Any, numpy: Any, torch: bytes | None) -> dict[str, str]:

@@ -77,7 +77,11 @@ class Seeding:
         if found == self._last:
             return {}
         start = randomness.marks_of(before())
-        moved = [name for name, mark in self._last.items() if mark != start.get(name)]
+        moved = [
+            name
+            for name, mark in self._last.items()
+            if mark != start.get(name) and (name in start or not randomness.is_fresh(name))
+        ]
         seeded = seeds(body, variables) if moved else frozenset()
         return {
             name: SEEDED if name in seeded else start.get(name, UNSEEDED) if name in known else UNSEEDED

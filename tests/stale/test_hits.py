@@ -182,6 +182,14 @@ def test_finished_step_run_again_in_the_live_kernel(seeds: Seeds) -> None:
     assert not restored(kernel("x = 2", "%%resumable a\nx += 1"))
 
 
+def test_draw_beside_the_import_runs_again_where_a_seed_is_put_above_it(seeds: Seeds) -> None:
+    draw = "%%resumable d\nimport numpy as np\nx = np.random.rand()"
+    seeds()(draw)
+    kernel = seeds()
+    assert restored(kernel(draw))
+    assert not restored(kernel("import numpy as np; np.random.seed(0)", draw))
+
+
 def test_upstream_run_again_with_the_same_result(seeds: Seeds) -> None:
     down = "%%resumable down\ny = sum(x)"
     seeds()("%%resumable up\nx = [1, 2]", down)
