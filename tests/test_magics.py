@@ -395,6 +395,8 @@ def test_variables_come_back_when_a_cell_needs_them(kernels: Kernels) -> None:
         ("(lambda: big)()", "[1, 2]"),
         ("get_ipython().user_ns['big']", "[1, 2]"),
         ("get_ipython().ev('big')", "[1, 2]"),
+        ("vars()['big'] + locals()['big']", "[1, 2, 1, 2]"),
+        ("exec('kept = big') or globals()['kept']", "[1, 2]"),
         ("getattr(__import__('sys').modules['__main__'], 'big')", "[1, 2]"),
     ]:
         kernel = kernels.again(*cells)

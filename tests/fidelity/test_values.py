@@ -66,6 +66,7 @@ LIBRARIES: dict[str, Row] = {
 
 LIVING: dict[str, Row] = {
     "generator": row("g = (n for n in range(3))\ngood = [1]\nalso = good", "good.append(2)", check="assert good == [1, 2] and also is good and list(g) == [0, 1, 2]"),
+    "coroutine and thread": row("import threading\nasync def work(): return 5\nc = work()\nt = threading.Thread(target=len, args=('',), name='mine')\nt.start()\nt.join()\ngood = [1]", "good.append(2)", check="assert good == [1, 2] and (await c, t.name, t.is_alive()) == (5, 'mine', False)"),
     "sqlite connection": row("import sqlite3\ndb = sqlite3.connect('my.db')\ngood = [1]", "good.append(2)", check="assert good == [1, 2] and db.execute('select 1').fetchone() == (1,)\ndb.close()"),
     "lock": row("import threading\nlock = threading.Lock()\ngood = [1]", "with lock:\n    good.append(2)", check="assert good == [1, 2] and lock.acquire(timeout=0)"),
     "lock inside an object": row("import threading\nclass Safe:\n    def __init__(self): self.lock, self.items = threading.Lock(), []\nsafe, good = Safe(), [1]", "good.append(2)", check="assert good == [1, 2] and safe.items == [] and safe.lock.acquire(timeout=0)"),
