@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import sys
 import types
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from resumable_nb.canonical import user_module
 from resumable_nb.fingerprint import Lookup, step_key
 from resumable_nb.model import MISSING, Missing, StepOptions, digest
 from resumable_nb.source import Body
@@ -30,11 +32,16 @@ def trace(
     """A plain cell has run, and ``made`` these variables. An iterator that it names has gone on there."""
     source = digest(body.normal.encode("utf-8", "surrogatepass"))
     if any(not isinstance(variables[name], _OF_CONTENT) for name in made):
-        key = step_key(body, _Small(lookup), StepOptions(), Path())
+        key = step_key(body, _Small(lookup), StepOptions(), Path(), is_user_module=_is_loaded)
         source = digest(msgspec.json.encode((source, key.functions, key.inputs)))
     used = {name for name in body.reads & variables.keys() - set(made) if isinstance(variables[name], Iterator)}
     origins.update({name: digest(f"{origins.get(name, '')} {source}".encode()) for name in used})
     origins.update(dict.fromkeys(made, source))
+
+
+def _is_loaded(module: types.ModuleType | str) -> bool:
+    """Modules of the user's; none is imported because a function that nobody has called would do so."""
+    return (not isinstance(module, str) or module in sys.modules) and user_module(module)
 
 
 class _Small:

@@ -134,7 +134,10 @@ def _called(call: tuple[str, str], space: Mapping[str, Any]) -> Iterator[Any]:
     for name in () if rest == root else rest.split("."):
         if not isinstance(thing, types.ModuleType | type):
             return
-        thing = getattr(thing, name, None)
+        try:
+            thing = getattr(thing, name, None)
+        except Exception:  # any code may stand behind a module's attribute
+            return
     yield thing
 
 
