@@ -28,14 +28,14 @@ Piece = tuple[str, str]
 """Where in the output (``stdout``, ``display_data image/png``), and a line of it."""
 
 
-def output_differences(plain: Any, again: Any, resumed: Any) -> list[str]:
-    """Cells of ``resumed`` that show something else than both of ``plain`` and ``again``, in words."""
+def output_differences(*runs: Any) -> list[str]:
+    """Cells of the last run that show something else than all plain runs before it, in words."""
     found: list[str] = []
-    for index, (one, two, three) in enumerate(zip(plain.cells, again.cells, resumed.cells, strict=True)):
-        if one.cell_type != "code" or looks_at_us(one.source):
+    for index, cells in enumerate(zip(*(run.cells for run in runs), strict=True)):
+        if cells[0].cell_type != "code" or looks_at_us(cells[0].source):
             continue
-        difference = _difference(*(list(_pieces(_as_plain(cell).outputs)) for cell in (one, two, three)))
-        if difference:
+        *plain, resumed = (list(_pieces(_as_plain(cell).outputs)) for cell in cells)
+        if difference := _difference(plain, resumed):
             found.append(f"output of [{index}]: {difference}")
     return found
 
@@ -45,16 +45,18 @@ def looks_at_us(source: str) -> bool:
     return re.search(r"^%resumable|\btask\(\)", source, re.MULTILINE) is not None
 
 
-def _difference(one: list[Piece], two: list[Piece], three: list[Piece]) -> str:
-    if len(one) != len(two) or [where for where, _ in one] != [where for where, _ in two]:
+def _difference(plain: list[list[Piece]], resumed: list[Piece]) -> str:
+    one = plain[0]
+    if any([where for where, _ in each] != [where for where, _ in one] for each in plain):
         return ""
-    for left, same, right in zip(one, two, three, strict=False):
-        if left[0] != right[0] or (left[1] == same[1] != right[1]):
+    for *same, right in zip(*plain, resumed, strict=False):
+        left = same[0]
+        if left[0] != right[0] or (all(each[1] == left[1] for each in same) and left[1] != right[1]):
             return f"{_short(left)} became {_short(right)}"
-    if len(one) > len(three):
-        return f"{_short(one[len(three)])} is missing"
-    if len(one) < len(three):
-        return f"{_short(three[len(one)])} is new"
+    if len(one) > len(resumed):
+        return f"{_short(one[len(resumed)])} is missing"
+    if len(one) < len(resumed):
+        return f"{_short(resumed[len(one)])} is new"
     return ""
 
 
@@ -114,12 +116,15 @@ def _lines(texts: dict[str, str]) -> Iterator[Piece]:
             yield where, line
 
 
-def variable_differences(plain: dict[str, str], again: dict[str, str], resumed: dict[str, str]) -> list[str]:
-    """Names that ``resumed`` has otherwise than both plain runs, in words."""
-    found = [f"{name}: {value}" for name, value in {**plain, **resumed}.items() if value.startswith("FAULT")]
-    for name in sorted(plain.keys() | again.keys() | resumed.keys()):
-        one, two, three = (each.get(name, "") for each in (plain, again, resumed))
-        if one == two != three or bool(one) == bool(two) != bool(three):
+def variable_differences(*runs: dict[str, str]) -> list[str]:
+    """Names that the last run has otherwise than all plain runs before it, in words."""
+    *plain, resumed = runs
+    found = [f"{name}: {value}" for name, value in {**plain[0], **resumed}.items() if value.startswith("FAULT")]
+    for name in sorted({name for run in runs for name in run}):
+        one, *others = (each.get(name, "") for each in plain)
+        three = resumed.get(name, "")
+        same, there = all(one == each for each in others), all(bool(one) == bool(each) for each in others)
+        if (same and one != three) or (there and bool(one) != bool(three)):
             found.append(f"variable {name}: {one or 'nothing'} became {three or 'nothing'}"[:160])
     return found
 

@@ -73,40 +73,55 @@ async def sweep(notebook_path: Path, *, seed: int, kills: int) -> Verdict:
         if error := plain[0].error or plain[1].error or ("the kernel died" if plain[0].died or plain[1].died else ""):
             verdict.differences.append(f"does not run plainly: {error}")
             return verdict
-        await _resume(verdict, _stepped(notebook), places[2], plain, random.Random(f"{seed} {verdict.name}"), kills)
+        choice = random.Random(f"{seed} {verdict.name}")
+        ends = await _resume(verdict, _stepped(notebook), places[2], plain[0], choice, kills)
+        if _differences(plain, ends):  # what has an order of chance may have had the same one twice
+            for name in ("third", "fourth"):
+                plain.append(await live(_cleared(notebook), _place(root / name, notebook_path), load=False))
+        verdict.differences += _differences(plain, ends)
+        if verdict.differences:
+            verdict.differences.append("kills: " + ", ".join(map(str, verdict.kills)))
     return verdict
 
 
 async def _resume(
-    verdict: Verdict, notebook: Any, place: Place, plain: list[Life], choice: random.Random, kills: int
-) -> None:
+    verdict: Verdict, notebook: Any, place: Place, plain: Life, choice: random.Random, kills: int
+) -> dict[str, Life]:
+    """All lives of the notebook's steps. Returns those that ended well."""
     load = not any(cell.source == LOAD for cell in notebook.cells)
-    cells = list(plain[0].durations_s)
+    cells = list(plain.durations_s)
     verdict.cells = len(cells)
     for _ in range(kills):
-        kill = _choose(choice, cells, plain[0].durations_s)
+        kill = _choose(choice, cells, plain.durations_s)
         verdict.kills.append(kill)
         life = await live(notebook, place, load=load, kill=kill)
         if life.error:
             verdict.differences.append(f"before kill {len(verdict.kills)} ({kill}): {life.error}")
             break
+    ends: dict[str, Life] = {}
     for end in ("resumed", "restored whole"):
         life = await live(notebook, place, load=load)
         if life.error or life.died:
             verdict.differences.append(f"{end}: {life.error or 'the kernel died'}")
             break
-        found = output_differences(plain[0].notebook, plain[1].notebook, life.notebook)
-        ignored = out_of_scope(plain[0].notebook)
-        variables = [
-            {name: value for name, value in each.variables.items() if name not in ignored} for each in (*plain, life)
-        ]
-        found += variable_differences(*variables)
-        verdict.differences += [f"{end}: {each}" for each in found]
+        ends[end] = life
     again = list(ran_again(place.log, always={f"cell_{index}" for index in cells if _is_always(notebook.cells[index])}))
     verdict.replayed = sum("replay" in why for _, why in again)
     verdict.differences += [f"{step} ran again: {why}" for step, why in again if "replay" not in why]
-    if verdict.differences:
-        verdict.differences.append("kills: " + ", ".join(map(str, verdict.kills)))
+    return ends
+
+
+def _differences(plain: list[Life], ends: dict[str, Life]) -> list[str]:
+    found: list[str] = []
+    ignored = out_of_scope(plain[0].notebook)
+    for end, life in ends.items():
+        lives = (*plain, life)
+        here = output_differences(*(each.notebook for each in lives))
+        here += variable_differences(
+            *({name: value for name, value in each.variables.items() if name not in ignored} for each in lives)
+        )
+        found += [f"{end}: {each}" for each in here]
+    return found
 
 
 def ran_again(log: Path, *, always: Collection[str] = ()) -> Iterator[tuple[str, str]]:
