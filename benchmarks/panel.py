@@ -51,7 +51,7 @@ async def gathered(first, count):
     await task().amap(look, range(first, first + count), concurrency=32)
 
 def listening(first, count=100):
-    "Seconds in the calling thread: of one call's events, and of one look for clicks."
+    "Seconds in the calling thread: of one event, and of one look for clicks."
     events, spare = [], Live(Bus(), lambda: None)
     remove = session.current().bus.listen(events.append)
     calls(first, count)
@@ -62,28 +62,29 @@ def listening(first, count=100):
     heard = time.thread_time()
     for _ in range(1000):
         comms.poll()
-    return (heard - began) / count / 50, (time.thread_time() - heard) / 1000
+    return (heard - began) / len(events) / 50, (time.thread_time() - heard) / 1000
 
 SENDING = ("IOPub", "the kernel's own")
 
 @contextlib.contextmanager
-def measured(count):
+def measured():
     "Prints seconds of the processor's time: of the run itself, of the sending threads, of the panel; and of the clock."
-    before, began = threads(), time.perf_counter()
+    counts = session.current().counts
+    known, before, began = counts.total(), threads(), time.perf_counter()
     yield
     elapsed, after = time.perf_counter() - began, threads()
     took = {name: after[name] - before.get(name, 0) for name in after}
     drawing = sum(took.pop(name) for name in [*took] if "panel" in name)
     sending = sum(took.pop(name, 0) for name in SENDING)
-    heard = count * a_call + elapsed / POLL_S * a_look if drawing else 0
+    heard = (counts.total() - known) * an_event + elapsed / POLL_S * a_look if drawing else 0
     print("took", sum(took.values()) - heard, sending, drawing + heard, elapsed)
 """
 
 
 WAYS = {
-    "calls": ("%%resumable run\nwith measured({count}):\n    calls({first}, {count})", 1),
-    "gathered": ("%%resumable run\nwith measured({count}):\n    await gathered({first}, {count})", 1),
-    "answered": ("%%resumable again --rerun\nwith measured({count}):\n    calls(0, {count})", 5),
+    "calls": ("%%resumable run\nwith measured():\n    calls({first}, {count})", 1),
+    "gathered": ("%%resumable run\nwith measured():\n    await gathered({first}, {count})", 1),
+    "answered": ("%%resumable again --rerun\nwith measured():\n    calls(0, {count})", 5),
 }
 """One after another; 32 at a time, whose commits go together; and answered from the record. Each with how many times as
 many calls a run makes."""
@@ -95,7 +96,7 @@ def races(small: bool) -> Iterator[Race]:
         ask(SETUP)
         firsts = iter(range(0, 1 << 40, least + 100))
         ask(f"calls({next(firsts)}, {least})")
-        ask(f"a_call, a_look = listening({next(firsts)})")
+        ask(f"an_event, a_look = listening({next(firsts)})")
         for way, (cell, times) in WAYS.items():
             count = times * least
             run = runs(ask, cell, firsts, count)

@@ -258,7 +258,8 @@ def test_what_a_step_depends_on_is_told_in_words() -> None:
         source="abcdefabcdefabcdef", functions={"clean": "f" * 20}, files={"in.csv": "e" * 20},
         inputs={
             "sales": "1" * 20, "import np": "2" * 20, "environment HOME": "3" * 20, "settings of pandas": "4" * 20,
-            "assigned total": "5" * 20, "sharing of sales": "alone", "sharing of a": "b=is c=many =1234",
+            "assigned total": "5" * 20, "random state of Python": "unseeded",
+            "sharing of sales": "alone", "sharing of a": "b=is c=many =1234",
         },
     )  # fmt: skip
     found = {(kind, name): (value, mark) for kind, name, value, mark in keyparts.rows(
@@ -270,6 +271,7 @@ def test_what_a_step_depends_on_is_told_in_words() -> None:
         ("import", "np"): ("module numpy", "2" * 12),
         ("environment", "HOME"): ("", "3" * 12),
         ("settings of", "pandas"): ("", "4" * 12),
+        ("random state of Python", ""): ("", "unseeded"),
         ("input", "total"): ("what it held before, as the step need not set it anew", "5" * 12),
         ("objects in", "sales"): ("shared with no other variable", ""),
         ("objects in", "a"): ("is one object with b; shared with c; some are in it more than once", ""),
@@ -511,6 +513,9 @@ def test_the_book_keeps_versions_and_follows_a_rollback(opened: Session) -> None
     Task(opened).compensate()
     held.fold(events)
     assert [state.status_of(each, ()) for each in held.calls] == ["compensated", "done"]
+    undone = step(status="compensated")
+    row = state.step_row(undone, book(undone), Hold(owner(), mine=True), 0.0, 0)
+    assert (row.word, row.why) == ("compensated", "its calls were undone")
     page = state.select(held.calls, Query(status="compensated"), (), time.time())
     assert [each.tool for each in page.calls] == ["charge"]
     assert "↶" in view.history(page)

@@ -38,7 +38,7 @@ def _input(name: str, mark: str, preview: str) -> Row:
     kind, _, rest = name.partition(" ")
     if rest and kind in ("import", "environment"):
         return kind, rest, preview, mark[:12]
-    return "input", name, preview, mark[:12]
+    return ("input", name, preview, mark[:12]) if " " not in name else (name, "", preview, mark[:12])
 
 
 def _shared(mark: str) -> str:

@@ -165,6 +165,8 @@ def _why(record: StepRecord, by: str, doubts: int) -> str:
         return "nobody knows what became of a tool call: say so above, then run the cell again"
     if record.error:
         return record.error.removeprefix("Stopped: ") if record.status == "stopped" else record.error
+    if record.status == "compensated":
+        return "its calls were undone"
     if by and by != record.id:
         return "restored with the step around it"
     return "nothing that it depends on has changed" if by else record.why

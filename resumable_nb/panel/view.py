@@ -244,7 +244,7 @@ def newest(calls: list[CallRecord]) -> list[CallRecord]:
 def _key(record: StepRecord) -> str:
     rows = [
         [
-            f"{kind} <code>{safe(name, 120)}</code>" if name else kind,
+            safe(kind, 120) + (f" <code>{safe(name, 120)}</code>" if name else ""),
             safe(value, 160) if value else "",
             f"<code>{safe(mark)}</code>" if mark else "",
         ]
