@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from resumable_nb.events import Bus
 from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import RESULT, Group, Manifest
 from resumable_nb.pack import PackBuilder
-from resumable_nb.snapshot import imports, writer
+from resumable_nb.snapshot import compare, imports, writer
 from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.owing import Owing, sharing
 from resumable_nb.snapshot.presence import Presence, canonical, outlines
@@ -57,13 +58,16 @@ class Saver:
         modules: Mapping[str, str] | None = None,
         allowed: Collection[str] | None = None,
         drop: Collection[str] = (),
+        look: compare.Digest | None = None,
     ) -> Capture:
+        """``look``: what the variables were looked at with a moment ago."""
         origins = {name: where for name in seeds if (where := imports.origin(name, values[name], body))}
         groups = [
             {name: values[name] for name in each if name not in drop and (allowed is None or name in allowed)}
             for each in {survey.group_of(name) for name in seeds if name not in origins}
         ]
         work, builder = self._write(space, values, survey, sorted(groups, key=sorted))
+        mark = functools.partial(look or self._surveyor.digest(space), survey, untouched=True)
         names = frozenset(name for group in work.groups for name in group.names)
         # What cannot be saved, and holds what was changed in place, was changed too.
         unsaved = {
@@ -75,7 +79,9 @@ class Saver:
         for group in work.groups:
             self._owing.keep_place(group, digests)
             for name in group.names:
-                self.note(space, name, values[name], digests.get(name, ""), group)
+                self._presence.note(
+                    name, values[name], digests.get(name, ""), group, functools.partial(mark, {name: values[name]})
+                )
         manifest = Manifest(
             groups=tuple(work.groups),
             deleted=tuple(sorted(deleted)),

@@ -101,7 +101,8 @@ class Snapshots:
             values = variables if result is MISSING else {**variables, RESULT: result}
             survey = self._surveyor.survey(space, values)
             absent = self._pending.names() | self.owing.names()
-            found = compare.difference(before, variables, survey, self._surveyor.digest(space), absent)
+            look = self._surveyor.digest(space)
+            found = compare.difference(before, variables, survey, look, absent)
             changed = found.changed | compare.holders(before, survey, self._surveyor.codec(space).definitions.reference)
             mutated = {name for name in changed if before.references.get(name, MISSING) is variables.get(name)}
             rebound, perhaps = found.rebound - changed, found.perhaps - changed
@@ -125,6 +126,7 @@ class Snapshots:
                 modules=imports.submodules(before.body, variables, before.modules),
                 allowed=None if keep is None else {*keep, RESULT},
                 drop=drop,
+                look=look,
             )
             for name in made & saved.digests.keys():
                 self.presence.note_made(variables[name], saved.digests[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from resumable_nb.codec import Codec, Shared
+from resumable_nb.codec import Codec, Shared, changing
 from resumable_nb.errors import NotSaved
 from resumable_nb.groups import Holding, Survey, Written
 from resumable_nb.snapshot import compare, writer
@@ -38,11 +38,16 @@ class Surveyor:
         return Survey(values, written, space.live)
 
     def digest(self, space: Namespace) -> compare.Digest:
-        """For one look at the variables: what is large is read once."""
+        """For one look at the variables: what is large is read once, and nothing is written twice."""
         codec, read = self.codec(space), writer.Read()
+        known: dict[tuple[object, ...], tuple[Mapping[str, Any], str]] = {}
 
         def digest(survey: Survey, values: Mapping[str, Any], *, untouched: bool = False) -> str:
-            return writer.digest(codec, survey, values, read, untouched=untouched)
+            unseen = any(changing(found.nodes.values()) for name in values if (found := survey.holding(name)))
+            key = (frozenset((name, id(value)) for name, value in values.items()), untouched or not unseen)
+            if key not in known:  # with the values, so that none of them goes and another comes to lie at its address
+                known[key] = values, writer.digest(codec, survey, values, read, untouched=untouched)
+            return known[key][1]
 
         return digest
 
