@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import pickle
 import sys
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from resumable_nb.codec import Codec, dumps_value, loads_value
+from resumable_nb.codec import Codec, dumps_value, endings, loads_value
 from resumable_nb.errors import NotSaved
 
 
@@ -350,3 +351,22 @@ def test_attributes_of_array_subclasses_are_kept() -> None:
     assert (got["one"].unit, got["part"].unit, list(got["one"])) == ("V", "V", [0, 1, 2])
     assert got["one"].owner[0] is got["one"]
     assert np.shares_memory(got["one"], got["part"]) is False  # who shares is the survey's affair
+
+
+def test_of_objects_with_endings_one_copy_is_kept() -> None:
+    """A copy that was read on trial may not run ``__del__``; one for each save would fill the memory."""
+    space = live(
+        "gone = []\n"
+        "class Own:\n"
+        "    def __setstate__(self, state): self.__dict__.update(state)\n"
+        "    def __del__(self): gone.append(1)\n"
+        "x = Own()"
+    )
+    coder = Codec(space)
+    kept = len(endings._kept)
+    for number in range(5):
+        space["x"].n = number
+        coder.prove(coder.encode({"x": space["x"]}))
+    gc.collect()
+    assert not space["gone"]
+    assert len(endings._kept) == kept + 1

@@ -49,6 +49,7 @@ class Codec:
         self._live = live
         self.definitions = Definitions(live)
         self._shelf = Shelf(self.definitions, self.decode, fetch, load, former)
+        self._proved: set[frozenset[type]] = set()
 
     def encode(
         self, value: Any, *, own: Collection[object] = (), shared: Shared = NOTHING_SHARED, in_band: bool = False
@@ -142,11 +143,16 @@ class Codec:
             decoder.memo.clear()  # it holds the decoder's own methods: a cycle that keeps every object alive
 
     def prove(self, encoded: Encoded) -> None:
-        """Read what was just written, where that could fail. Raises ``NotSaved``."""
-        if not any(map(_may_fail_to_load, encoded.kinds)):
+        """Read what was just written, where that could fail. Raises ``NotSaved``.
+
+        Copies that have endings are kept for good: of objects of the same classes one is enough.
+        """
+        if encoded.kinds in self._proved or not any(map(_may_fail_to_load, encoded.kinds)):
             return
         with reopen.trial():
             self._prove(encoded)
+        if any(map(endings.has_ending, encoded.kinds)):
+            self._proved.add(encoded.kinds)
 
     def _prove(self, encoded: Encoded) -> None:
         trial = Trial(self.definitions, encoded.refs)
