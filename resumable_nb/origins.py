@@ -57,6 +57,9 @@ class _Small:
     def known(self, _name: str) -> str | Missing:
         return MISSING
 
+    def lacks_content(self, _name: str) -> bool:
+        return False
+
     def provenance(self, name: str) -> str:
         return self._lookup.provenance(name)
 

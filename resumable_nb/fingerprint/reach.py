@@ -40,6 +40,9 @@ class Lookup(Protocol):
     def known(self, name: str) -> str | Missing:
         """The value's digest, if it is known without loading the value."""
 
+    def lacks_content(self, name: str) -> bool:
+        """Whether the variable is unchanged since it was saved as one without canonical content."""
+
     def provenance(self, name: str) -> str:
         """Digest of the source that made the variable, or ""."""
 
@@ -56,6 +59,9 @@ class Known:
     def known(self, name: str) -> str | Missing:
         mark = self._digests.get(name, "")
         return mark if is_plain(mark) else self._lookup.known(name)
+
+    def lacks_content(self, name: str) -> bool:
+        return self._lookup.lacks_content(name)
 
     def provenance(self, name: str) -> str:
         return self._lookup.provenance(name)
@@ -177,7 +183,8 @@ class Reach:
             label = IMPORTED + label
         try:
             found = content(value, is_user=self._is_user)
-            self.inputs[label] = found.digest
+            lost = self._lookup.lacks_content(label)
+            self.inputs[label] = by_provenance(self._provenance(label)) if lost else found.digest
         except NoContent:
             found = content(value, is_user=self._is_user, lenient=True)
             self.inputs[label] = by_provenance(self._provenance(label))

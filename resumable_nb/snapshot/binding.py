@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 from resumable_nb.groups import ITSELF, Joints
@@ -10,7 +11,7 @@ from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owing
 from resumable_nb.snapshot.pending import Pending
-from resumable_nb.snapshot.presence import Presence, certain, may_bind
+from resumable_nb.snapshot.presence import Mark, Presence, certain, may_bind
 from resumable_nb.snapshot.reader import Reader
 from resumable_nb.snapshot.space import Namespace
 from resumable_nb.snapshot.surveyor import Surveyor
@@ -42,6 +43,14 @@ class Binding:
         return all(self._left.is_left(space, each, step) for each in sure) and all(
             {*self._taken(space, manifest, *each, step)} <= {RESULT} for each in found
         )
+
+    def lacks_content(self, space: Namespace, name: str) -> bool:
+        """Whether a variable is as it was saved, or came back, and had no canonical content then.
+
+        What loads it may read up an iterator or leave a cache behind, and so give content to what had none.
+        """
+        there = space.variables
+        return name in there and self._presence.lacks_content(name, there[name], self._mark(space))
 
     def joints(self, space: Namespace, names: Collection[str]) -> dict[str, Joints]:
         """How variables share objects, with others and within."""
@@ -84,10 +93,10 @@ class Binding:
         ]
 
     def _is_there(self, space: Namespace, manifest: Manifest, group: Group, part: Collection[str]) -> bool:
-        def mark(name: str, value: object) -> str:
-            return self._surveyor.mark(space, name, value)
+        return self._presence.is_there(space.variables, manifest, group, part, self._mark(space))
 
-        return self._presence.is_there(space.variables, manifest, group, part, mark)
+    def _mark(self, space: Namespace) -> Mark:
+        return functools.partial(self._surveyor.mark, space)
 
     def _waits(
         self, space: Namespace, manifest: Manifest, names: Collection[str], sure: Collection[str], step: str

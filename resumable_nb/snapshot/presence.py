@@ -56,6 +56,12 @@ class Presence:
         """``value`` is what ``group`` holds. Without a canonical ``digest``, its mark says whether it is unchanged."""
         self._known[name] = (id(value), digest or f"{_place(group)} {mark()}")
 
+    def lacks_content(self, name: str, value: Any, mark: Mark) -> bool:
+        """Whether it was saved or loaded as a value without a canonical digest, and is still that one, unchanged."""
+        known, place_and_mark = self._known.get(name, (0, ""))
+        place, _, known_mark = place_and_mark.rpartition(" ")
+        return known == id(value) and bool(place) and known_mark == mark(name, value)
+
     def note_unsaved(self, name: str, value: Any, manifest_digest: str, mark: str) -> None:
         """``value`` could not be saved with that manifest."""
         self._unsaved[name] = (_reference(value), manifest_digest, mark)

@@ -65,7 +65,8 @@ def digest(codec: Codec, survey: Survey, values: Mapping[str, Any], read: Read, 
     names = sorted(values)
     shared = Shared(*survey.shared_memory(names))
     encoded = codec.digestible(
-        {name: values[name] for name in names},
+        # Interned: a name that is an attribute's too is written once only where both are one object.
+        {sys.intern(name): values[name] for name in names},
         own=own_definitions(values.values()),
         shared=shared,
         untouched=untouched,

@@ -113,6 +113,7 @@ VALUES: dict[str, Change] = {
     "order of a list": change("x = [1, 2]", "x = [2, 1]", use="x"),
     "set and frozenset": change("x = {1}", "x = frozenset({1})", use="x"),
     "nested value": change("x = {'a': [{'b': 1}]}", "x = {'a': [{'b': 2}]}", use="x"),
+    "value without content that a plain cell changed after it was restored": change("%%resumable up-lines\nclass Lines:\n    def __init__(self, lines): self.lines = lines\n    def __setstate__(self, state): self.lines = list(state['lines'])\nlines = Lines(iter('ab'))", f"%%resumable up-lines\nclass Lines:\n    def __init__(self, lines): self.lines = lines\n    def __setstate__(self, state): self.lines = list(state['lines'])\nlines = Lines(iter('ab')){NEXT}lines.lines += 'c'", use="[*lines.lines]", why="input lines changed", gives="['a', 'b', 'c']"),
     "boundaries of nested lists": change("x = [[1], [2, 3]]", "x = [[1, 2], [3]]", use="x"),
     "boundaries of texts": change("x = ['ab', 'c']", "x = ['a', 'bc']", use="x"),
     "attribute of an object": change("class A: pass\nx = A(); x.n = 1", "class A: pass\nx = A(); x.n = 2", use="x.n"),
