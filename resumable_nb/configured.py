@@ -112,7 +112,8 @@ class Configured:
         return self._patches.code()
 
     def patch(self) -> None:
-        """Set again what a skipped step had set in libraries."""
+        """Set again what a skipped step had set in libraries that are loaded."""
+        self._settings.arrived()
         self._patches.patch()
 
     def skipped(self, record: StepRecord, variables: Mapping[str, Any]) -> None:

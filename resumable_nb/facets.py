@@ -188,7 +188,7 @@ def _set_limits(put: Values, _gone: Iterable[str]) -> None:
 # --- libraries
 
 
-_BACKEND: Final = frozenset(
+BACKEND: Final = frozenset(
     ("backend", "backend_fallback", "interactive", "toolbar", "datapath", "interpreter", "webagg.port")
 )
 """What a front end, not a user, decides."""
@@ -215,7 +215,7 @@ def _base_colours() -> Values:
 
 def _styles(params: dict[str, Any]) -> Values:
     """Past the mapping's own look-up, which would choose a backend."""
-    return {key: _plain(value) for key, value in dict.items(params) if key not in _BACKEND}
+    return {key: _plain(value) for key, value in dict.items(params) if key not in BACKEND}
 
 
 def _set_plots(put: Values, _gone: Iterable[str]) -> None:
@@ -226,6 +226,21 @@ def _set_plots(put: Values, _gone: Iterable[str]) -> None:
             named[key.removeprefix(_COLOUR)] = value
         elif key in matplotlib.rcParams:
             dict.__setitem__(matplotlib.rcParams, key, _plain(value))
+
+
+_CHOSEN: Final = "backend chosen"
+"""The first drawing chooses one, which may set more: in Jupyter, that figures are shown by themselves."""
+
+
+def _drawing() -> Values:
+    return {_CHOSEN: getattr(sys.modules["matplotlib.pyplot"], "_backend_mod", None) is not None}
+
+
+def _set_drawing(put: Values, _gone: Iterable[str]) -> None:
+    """The front end of now decides which one. It cannot be taken back."""
+    if put.get(_CHOSEN) and not _drawing()[_CHOSEN]:
+        with contextlib.suppress(Exception):  # what draws next says so
+            sys.modules["matplotlib.pyplot"].draw_if_interactive()  # there is no figure yet
 
 
 def _options() -> Values:
@@ -339,6 +354,7 @@ FACETS: Final[dict[str, Facet]] = {
     "log handlers": Facet("logging", _handlers, _set_handlers),
     "limits": Facet("sys", _limits, _set_limits),
     "matplotlib": Facet("matplotlib", _plots, _set_plots, _default_plots),
+    "drawing": Facet("matplotlib.pyplot", _drawing, _set_drawing, lambda: {_CHOSEN: False}),
     "pandas": Facet("pandas", _options, _set_options, _default_options),
     "numpy": Facet("numpy", _arrays, _set_arrays, lambda: {**_PRINTING, **_ERRORS}),
     "sklearn": Facet("sklearn", _models, _set_models, _default_models),

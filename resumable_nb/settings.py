@@ -69,6 +69,11 @@ class Settings:
         self._due = merged(self._due, changes)
         _apply({name: self._due.pop(name) for name in changes if name in FACETS and _at_once(name)})
 
+    def arrived(self) -> None:
+        """Libraries may have been loaded: what is due there is set, before anybody looks at it."""
+        loaded = [name for name in self._due if name in FACETS and FACETS[name].module in sys.modules]
+        _apply({name: self._due.pop(name) for name in loaded})
+
     def settle(self) -> None:
         """Code is about to run."""
         due, self._due = self._due, {}

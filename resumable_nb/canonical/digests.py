@@ -17,6 +17,7 @@ from resumable_nb.canonical.frames import frame_expander
 from resumable_nb.canonical.leaves import SCALARS
 from resumable_nb.canonical.objects import SMALL, object_expander
 from resumable_nb.canonical.origin import user_module
+from resumable_nb.canonical.styles import style_expander
 from resumable_nb.canonical.tensors import tensor_expander
 from resumable_nb.canonical.writer import Canonical, Expander, Node
 from resumable_nb.collector import collector_off
@@ -99,7 +100,8 @@ def _expand(value: Any, canon: Canonical) -> bytes | Node:
 def _expander(kind: type) -> Expander:
     if issubclass(kind, type):
         return class_expander
-    return numpy_expander(kind) or frame_expander(kind) or tensor_expander(kind) or object_expander(kind)
+    found = numpy_expander(kind) or frame_expander(kind) or tensor_expander(kind) or style_expander(kind)
+    return found or object_expander(kind)
 
 
 _SMALL: Final = Canonical(_expand, is_user=user_module).small

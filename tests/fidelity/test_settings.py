@@ -8,8 +8,12 @@ from tests.rows import Row, Seeds, prove, restored, row
 
 pytestmark = pytest.mark.kernel
 
+INLINE = "import os\nos.environ['MPLBACKEND'] = 'module://matplotlib_inline.backend_inline'"
+"""As a kernel of Jupyter begins."""
+
 SETTINGS: dict[str, Row] = {
     "plot style": row("import matplotlib.pyplot as plt\nplt.rcParams['figure.figsize'] = (3, 2)\nplt.style.use('ggplot')", "plt.rcParams['font.sans-serif'].insert(0, 'Nonesuch')", check="import matplotlib\nassert matplotlib.rcParams['figure.figsize'][0] == 3 and matplotlib.rcParams['axes.facecolor'] == '#E5E5E5' and matplotlib.rcParams['font.sans-serif'][0] == 'Nonesuch' and len(plt.rcParams['axes.prop_cycle']) == 7"),
+    "parameters that are read, before and after the first drawing": row("from matplotlib import rcParams\nrcParams['font.size'] = 20", "m = rcParams['font.size']", "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.close()", "n = rcParams['font.size']", check="import matplotlib\nassert m == n == 20 and rcParams is matplotlib.rcParams and matplotlib.is_interactive()", setup=INLINE),
     "meaning of a colour's letter": row("import matplotlib.colors as mc\nmc.get_named_colors_mapping()['r'] = (0.5, 0.0, 0.0)", "n = 1", check="import matplotlib.colors\nassert matplotlib.colors.to_rgb('r') == (0.5, 0.0, 0.0)"),
     "plot style that goes back": row("import matplotlib.pyplot as plt\nplt.rcParams['figure.dpi'] = 50", "plt.rcdefaults()", check="assert plt.rcParams['figure.dpi'] == 100"),
     "display options of pandas": row("import pandas as pd\npd.set_option('display.max_rows', 7)\npd.options.display.float_format = '{:.1f}'.format", "pd.set_option('display.precision', 2)", check="import pandas\nassert pandas.get_option('display.max_rows') == 7 and pandas.options.display.precision == 2 and '1.2' in repr(pandas.Series([1.23])) and '1.23' not in repr(pandas.Series([1.23]))"),
@@ -83,3 +87,19 @@ def test_what_is_shown_in_another_style_is_shown_anew(seeds: Seeds) -> None:
     kernel = seeds()
     kernel("%%resumable style\nimport pandas as pd\npd.set_option('display.precision', 3)")
     assert restored(kernel(show))
+
+
+def test_parameters_that_a_step_read_are_the_same_after_a_drawing_and_in_a_new_kernel(seeds: Seeds) -> None:
+    cells = (
+        "%%resumable style\nfrom matplotlib import rcParams\nrcParams['font.size'] = 20",
+        "%%resumable read\nn = rcParams['font.size']",
+        "%%resumable draw\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.close()",
+    )
+    kernel = seeds()
+    kernel(INLINE, *cells)
+    assert kernel("rcParams['interactive']").value == "True"
+    for cell in cells:
+        assert restored(kernel(cell))
+    kernel = seeds()
+    for cell in (INLINE, *cells):
+        assert restored(kernel(cell)) == (cell != INLINE)
