@@ -73,10 +73,11 @@ def _digest(value: Any) -> str:
 
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__}"
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
     try:
-        return fingerprint(value)
+        return f"{kind} #{fingerprint(value)}"
     except NoContent:
-        return f"{type(value).__module__}.{type(value).__qualname__}"
+        return kind
     except Exception as error:
         return f"FAULT {type(error).__name__}: {error}"
 

@@ -106,6 +106,13 @@ def test_comparison_sees_other_missing_and_new_variables() -> None:
         assert len(variable_differences(plain, plain, resumed)) == 1
 
 
+def test_comparison_takes_content_that_came_by_being_restored_for_its_type() -> None:
+    without = {"a": "m.Lines"}
+    assert variable_differences(without, without, {"a": "m.Lines #1"}) == []
+    for one, other in (("m.Lines", "m.Other #1"), ("m.Lines #1", "m.Lines #2"), ("m.Lines #1", "m.Lines")):
+        assert len(variable_differences({"a": one}, {"a": one}, {"a": other})) == 1
+
+
 def test_finished_step_that_begins_again_is_seen(tmp_path: Path) -> None:
     events = [
         ["step.begun", "a", "first run"],
