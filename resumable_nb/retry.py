@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import random
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _LOST: Final[tuple[tuple[str, str], ...]] = (
 )
 """Errors, by module and name, after which the receiver may have acted. Looked up only where the module is loaded."""
 
+_chance: Final = random.SystemRandom()
+"""Not the generator that everybody shares: what the notebook draws must not depend on how often a call was tried."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
@@ -41,12 +45,12 @@ class Retry:
         """Seconds before the next try, after ``tries`` of them have failed; ``None``: no more tries."""
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.retries + 1),
-            wait=tenacity.wait_exponential(self.first_s, max=self.longest_s) + tenacity.wait_random(0, self.first_s),
+            wait=tenacity.wait_exponential(self.first_s, max=self.longest_s),
         )
         state = tenacity.RetryCallState(retrying, fn=None, args=(), kwargs={})
         state.attempt_number = tries
         state.set_exception((type(error), error, error.__traceback__))
-        return None if retrying.stop(state) else float(retrying.wait(state))
+        return None if retrying.stop(state) else float(retrying.wait(state)) + _chance.uniform(0, self.first_s)
 
 
 def judge(

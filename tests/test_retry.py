@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import http.client
+import random
 import subprocess
 import sys
 import types
@@ -99,3 +100,9 @@ def test_pauses_grow_up_to_the_longest() -> None:
         assert pause is not None
         assert least <= pause <= least + 1
     assert retry.pause_s(21, Boom()) is None
+
+
+def test_what_the_notebook_draws_does_not_depend_on_tries() -> None:
+    before = random.getstate()
+    assert Retry(retries=3, retry_on=(Boom,)).pause_s(1, Boom()) is not None
+    assert random.getstate() == before
