@@ -99,9 +99,13 @@ def _judge(kind: type) -> Verdict:
 
 
 def _is_expression(kind: type) -> bool:
-    """Of sympy's own: immutable, and equal to its copy. A class that ``Function("f")`` made has no module."""
-    basic = getattr(sys.modules.get("sympy"), "Basic", None)
-    return basic is not None and issubclass(kind, basic) and str(kind.__module__).partition(".")[0] in ("sympy", "None")
+    """Of sympy's own: immutable, and equal to its copy. A class that ``Function("f")`` made has no module.
+
+    Those of ``sympy.physics`` are like any object: a frame's coordinate holds the frame itself, beside its arguments.
+    """
+    basic, module = getattr(sys.modules.get("sympy"), "Basic", None), str(kind.__module__)
+    own = module.partition(".")[0] in ("sympy", "None") and not module.startswith("sympy.physics")
+    return own and basic is not None and issubclass(kind, basic)
 
 
 def is_atom(value: object) -> bool:

@@ -70,6 +70,7 @@ PYDANTIC: dict[str, Row] = {
 SYMPY: dict[str, Row] = {
     "expressions beside all that the library has": row("from sympy import *", "x, y = symbols('x y', positive=True)\nf = Function('f')", "e = f(x).diff(x) + sin(y) * pi\ng = Function('g')(x) + Rational(1, 3)", "m = Matrix([x, y])\nn = m\nfixed = ImmutableMatrix([x])", "m[0] = e", check="assert n[0] == e == Derivative(f(x), x) + pi * sin(y) and n is m and m[1] == y and e.subs(y, 0).doit() == f(x).diff(x) and sqrt(x**2) == x and fixed[0] == x and g - Function('g')(x) == S(1) / 3"),
     "function of an own class": row("from sympy import Function, Integer, Symbol\nstart = 5\ndef grown(n): return Integer(start) + n\nclass steps(Function):\n    @classmethod\n    def eval(cls, n):\n        if n.is_Integer: return grown(n)", "x = Symbol('x')\ne = steps(x) + 1", check="assert e.subs(x, 2) == 8 and type(e - 1) is steps"),
+    "coordinate of a frame": row("from sympy.physics.vector import ReferenceFrame\nN = ReferenceFrame('N')", "x = N[0]\ne = x + 1", check="assert x.frame is N and e - 1 == N[0]"),
     "polynomials and solutions": row("import sympy as sp\nx = sp.Symbol('x')\np = sp.Poly(x**2 - 2, x)", "found = sp.solve(p.as_expr(), x)\nby = {x: found[1]}", "by[sp.Symbol('y')] = sp.oo", check="assert found == [-sp.sqrt(2), sp.sqrt(2)] and p.eval(3) == 7 and by[x] ** 2 == 2 and len(by) == 2"),
 }  # fmt: skip
 
