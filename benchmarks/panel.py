@@ -47,6 +47,14 @@ def calls(first, count):
     for n in track(range(first, first + count), "pages"):
         fetch(n)
 
+def paced(count):
+    "A thousand calls a second, and work for the processor in between."
+    began = time.perf_counter()
+    for n in track(range(count), "pages"):
+        fetch(n)
+        while time.perf_counter() < began + (n + 1) / 1000:
+            pass
+
 async def gathered(first, count):
     await task().amap(look, range(first, first + count), concurrency=32)
 
@@ -85,9 +93,10 @@ WAYS = {
     "calls": ("%%resumable run\nwith measured():\n    calls({first}, {count})", 1),
     "gathered": ("%%resumable run\nwith measured():\n    await gathered({first}, {count})", 1),
     "answered": ("%%resumable again --rerun\nwith measured():\n    calls(0, {count})", 5),
+    "paced": ("%%resumable again --rerun\nwith measured():\n    paced({count})", 2),
 }
-"""One after another; 32 at a time, whose commits go together; and answered from the record. Each with how many times as
-many calls a run makes."""
+"""One after another; 32 at a time, whose commits go together; answered from the record, as fast as can be, and a
+thousand a second. Each with how many times as many calls a run makes."""
 
 
 def races(small: bool) -> Iterator[Race]:

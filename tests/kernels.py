@@ -54,7 +54,7 @@ class Shown:
 
 
 class Died(Exception):
-    """The kernel's process is gone."""
+    """The kernel's process is gone, and its task is free."""
 
 
 class Kernel:
@@ -62,11 +62,12 @@ class Kernel:
 
     def __init__(self, address: str, folder: Path, notebook: str = "book.ipynb") -> None:
         self.folder = folder
+        self.pid = 0
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(address)
         self._file = self._socket.makefile("rw", encoding="utf-8")
         told = {"folder": str(folder), "notebook": notebook, "key": os.environ["RESUMABLE_KEY_FILE"]}
-        self.pid: int = self._ask(told)["pid"]
+        self.pid = self._ask(told)["pid"]
 
     def __call__(self, *cells: str) -> Shown:
         """Run the cells, which must succeed; what the last one showed."""
@@ -100,10 +101,9 @@ class Kernel:
 
     def kill(self) -> None:
         """Returns when the process is gone: it holds its task that long."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(self.pid)
-            process.kill()
-            process.wait(timeout=60)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._wait()
         self.close()
 
     def close(self) -> None:
@@ -118,9 +118,13 @@ class Kernel:
 
     def end(self) -> None:
         """Close the kernel, and wait until its process is gone: it holds its task that long."""
-        process = psutil.Process(self.pid)
         self.close()
-        process.wait(timeout=120)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Until the process is gone: its end of the socket closes before it lets its task go."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(self.pid).wait(timeout=120)
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         self._send(message)
@@ -136,6 +140,7 @@ class Kernel:
         except ConnectionResetError:
             line = ""
         if not line:
+            self._wait()
             raise Died
         answer: dict[str, Any] = json.loads(line)
         return answer
