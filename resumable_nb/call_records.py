@@ -84,6 +84,11 @@ class CallRecords(Records):
             raise UsageError(f"{call!r} fits {len(found)} calls: {', '.join(each.id for each in found)}")
         return found[0]
 
+    def last_call(self, step: str) -> CallRecord | Missing:
+        """The one that was begun last in the step."""
+        n = self.count(step)
+        return self._read(CallRecord, f"call/{step}@{n - 1:08d}") if n else MISSING
+
     def count(self, step: str) -> int:
         """How many calls were ever recorded in the step."""
         return self._numbering.next(step)

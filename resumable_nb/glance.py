@@ -25,7 +25,8 @@ class Glance:
 
     def head(self) -> str:
         counts = f"{plural(len(self.steps), 'step')}, {plural(self.done_calls, 'tool call')} done"
-        return f"task {plain(self.name)}: {self.status}, {counts}"
+        status = "in doubt" if self.doubtful and self.status == "failed" else self.status
+        return f"task {plain(self.name)}: {status}, {counts}"
 
     def text(self) -> str:
         width = max((len(record.id) for record in self.steps), default=0)

@@ -109,6 +109,18 @@ class Journal(CallRecords):
         """The finished versions of a step, oldest first; without a name those of all steps."""
         return self._scan(StepRecord, f"version/{step}@" if step else "version/")
 
+    def worked_s(self, step: StepRecord) -> float:
+        """How long an unfinished step had worked, over all its executions, when it last recorded something."""
+        inside = self._scan(StepRecord, f"step/{step.id}/")
+        unfinished = [step.id, *(each.id for each in inside if each.ended_at is None)]
+        moments = [each.ended_at for each in inside if each.ended_at is not None]
+        moments += [each.at for path in ("@", "/") for each in self._scan(Position, f"pos/{step.id}{path}")]
+        for each in unfinished:
+            if (call := self.last_call(each)) is not MISSING:
+                # Nobody knows when one ended that was settled afterwards.
+                moments.append(call.started_at + (call.duration_s or 0.0))
+        return step.earlier_s + max(0.0, max(moments, default=0.0) - step.started_at)
+
     def begin_step(self, record: StepRecord, rows: Mapping[str, bytes] | None = None) -> None:
         """Survives the process, not the machine: a step that is lost so has done nothing that is not journalled."""
         self._write({f"step/{record.id}": record}, rows, durable=False)

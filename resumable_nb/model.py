@@ -139,6 +139,10 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     started_at: float
     ended_at: float | None = None
     duration_s: float = 0.0
+    """How long this version took, with ``earlier_s``."""
+    earlier_s: float = 0.0
+    """The part of it that was done before it last began, in executions that were cut off, and did not have to be done
+    again: up to their last call, kept turn or step inside that is on record."""
     text: str = ""
     after: dict[str, str] = {}
     """Digests, after the step, of key parts that the step itself changed: ``"input x"`` to digest ('' if gone)."""

@@ -237,6 +237,7 @@ class Runner:
             previews=self.keys.previews(key, space),
             first_call=recorded.first_call if recorded is not MISSING and unchanged else self._journal.count(spec.id),
             started_at=self._clock(),
+            earlier_s=self._journal.worked_s(decision.record) if isinstance(decision, plan.Continue) else 0.0,
             text=spec.text,
             random=random_blob,
             sharing=shared,
@@ -283,8 +284,8 @@ class Runner:
         execution.entry = Entry(inner)
         return execution
 
-    def _duration_s(self, spec: StepSpec) -> float:
-        return self._monotonic() - self._started_s.pop(spec.id, self._monotonic())
+    def _duration_s(self, record: StepRecord) -> float:
+        return record.earlier_s + self._monotonic() - self._started_s.pop(record.id, self._monotonic())
 
     def _fail(self, execution: Execution, space: Namespace, error: BaseException) -> StepRecord:
         assert execution.mark is not None
@@ -298,7 +299,7 @@ class Runner:
             execution.record,
             status="stopped" if isinstance(error, Stopped | StoppedTask) else "failed",
             ended_at=self._clock(),
-            duration_s=self._duration_s(execution.spec),
+            duration_s=self._duration_s(execution.record),
             error=text[:500],
         )
         self._journal.fail_step(record, execution.scope.failures.unhandled(error))
@@ -341,7 +342,7 @@ class Runner:
             status="done",
             key=key,
             ended_at=self._clock(),
-            duration_s=self._duration_s(spec),
+            duration_s=self._duration_s(execution.record),
             after=after,
             manifest=capture.manifest_digest,
             output=output_blob,

@@ -22,8 +22,9 @@ from resumable_nb import scope, session
 from resumable_nb.errors import UsageError
 from resumable_nb.events import Bus, Event
 from resumable_nb.model import Attempt, CallRecord, Owner, PauseRecord, RunRecord, StepKey, StepRecord
-from resumable_nb.panel import comms, keyparts, state, text, timeline, view
+from resumable_nb.panel import comms, keyparts, reshow, state, text, timeline, view
 from resumable_nb.panel.book import Book
+from resumable_nb.panel.comms import Request
 from resumable_nb.panel.latecomers import Latecomers
 from resumable_nb.panel.live import Live
 from resumable_nb.panel.state import Hold, Query
@@ -181,6 +182,12 @@ def test_a_skipped_step_is_restored_and_a_failed_one_with_doubts_is_in_doubt() -
         assert why in row.why
     assert state.head(made, hold, name="n", store="s", now=0.0, saved_s=10.0, doubts=1).not_repeated == 2
     assert state.step_word(made.steps["b"], made, hold, 1) == "in doubt"
+    for status, word in (("failed", "in doubt"), ("idle", "in doubt"), ("dead", "dead"), ("paused", "paused")):
+        held = dataclasses.replace(hold, status=status)
+        head = state.head(made, held, name="n", store="s", now=0.0, saved_s=0.0, doubts=1)
+        assert head.word == word
+        assert ("Say so below, then run its cell again" in view.head(head, 0.0)) == (word == "in doubt")
+        assert state.head(made, held, name="n", store="s", now=0.0, saved_s=0.0, doubts=0).word == status
     assert state.head(made, hold, name="n", store="s", now=0.0, saved_s=10.0, doubts=1).saved_s == 10.0
 
 
@@ -203,23 +210,19 @@ def test_progress_counts_finished_steps_and_the_running_loop() -> None:
     assert head.elapsed_s == 10.0 + 5.0
 
 
-def test_time_in_kernels_that_died_counts_and_that_of_earlier_versions_does_not() -> None:
-    again = step(version=2, run="c", started_at=300.0, ended_at=310.0)
-    calls = [
-        call(1, run="a", started_at=50.0, ended_at=60.0),  # version 1's
-        call(2, run="b", started_at=200.0, ended_at=201.0),
-        call(3, run="b", step="pay/inner", started_at=205.0, ended_at=225.0),
-        call(4, run="c", started_at=301.0, ended_at=302.0),
-    ]  # fmt: skip
-    made = book(again, calls=tuple(calls))
-    made.versions = {("pay", 1): step(run="a", started_at=50.0, ended_at=100.0)}
-    hold = Hold(owner("c"), mine=True)
-    row = state.step_row(again, made, hold, 400.0, 0)
+def test_time_before_a_step_went_on_counts() -> None:
+    gone = step(duration_s=35.0, earlier_s=25.0, started_at=300.0)
+    going = step("b", status="running", started_at=390.0, ended_at=None, duration_s=0.0, earlier_s=5.0)
+    made = book(gone, going)
+    made._last["b", 1] = 25.0
+    hold = Hold(owner(), mine=True)
+    row = state.step_row(gone, made, hold, 400.0, 0)
     assert (row.earlier_s, row.now_s) == (25.0, 35.0)
+    assert state.step_row(going, made, hold, 400.0, 0).now_s == 15.0
     seen = state.head(made, hold, name="n", store="s", now=400.0, saved_s=0, doubts=0)
-    assert seen.elapsed_s == 35.0
-    assert "In kernels before <b>25.0 s</b>" in view.detail(
-        again, row, [], [], doubts=frozenset(), drifted=frozenset(), by=""
+    assert (seen.elapsed_s, seen.left_s) == (35.0 + 15.0, 10.0)
+    assert "Before it went on <b>25.0 s</b>" in view.detail(
+        gone, row, [], [], doubts=frozenset(), drifted=frozenset(), by=""
     )
 
 
@@ -745,8 +748,60 @@ def test_in_a_terminal_a_panel_is_its_text_once(opened: Session, capsys: pytest.
 def test_a_log_has_the_panel_s_text_once() -> None:
     shown: list[tuple[dict[str, Any], bool]] = []
     publisher = SimpleNamespace(publish=lambda data, update=False, **_: shown.append((data, update)))
-    Places(publisher, {}).show({"application/vnd.jupyter.widget-view+json": {}, "text/plain": "t"}, "<p>", "t")
+    places = Places(publisher, {})
+    places.show({"application/vnd.jupyter.widget-view+json": {}, "text/plain": "t"}, "<p>", "t", Request())
     assert [data["text/plain"] for data, _ in shown] == ["", "t"]
+
+
+@pytest.mark.parametrize(
+    ("code", "alone"),
+    [
+        ("%resumable", True), (" %resumable panel ", True), ("%resumable task nightly --store x", True), ("", True),
+        ("from resumable_nb import task, tool\n# the panel\ntask().panel()", True),
+        ("%load_ext resumable_nb\n%resumable", True),
+        ("task().panel(); pay()", False), ("%resumable\npay()", False), ("%resumable rerun pay", False),
+        ("from resumable_nb import task; pay()", False), ("%%resumable pay\ntask().panel()", False),
+    ],
+)  # fmt: skip
+def test_a_cell_is_run_again_at_a_click_only_where_it_shows_the_panel_and_does_no_more(code: str, alone: bool) -> None:
+    places = Places(SimpleNamespace(publish=lambda *_, **__: None), {})
+    places.show({}, "", "", Request(code))
+    assert places.alone == alone
+    assert ("notebook:run-cell" in reshow.note(busy=False, alone=places.alone)) == alone
+    assert "notebook:run-cell" not in reshow.note(busy=True, alone=alone)
+    assert not Places(None, {"__vsc_ipynb_file__": "n.ipynb"}).alone
+
+
+def test_a_cell_that_runs_again_has_one_panel() -> None:
+    shown: list[str] = []
+    publish = lambda _data, transient, **_: shown.append(transient["display_id"])  # noqa: E731
+    places = Places(SimpleNamespace(publish=publish), {})
+    for cell, message in (("a", "1"), ("a", "1"), ("b", "2"), ("a", "3"), ("", "4"), ("", "5")):
+        places.show({}, "", "", Request("%resumable", cell, message))
+    copies = shown[1::2]
+    shown.clear()
+    places.update("", "")
+    assert shown == copies[2:], "both of the first execution are gone"
+
+
+def test_a_copy_changes_with_the_task_and_not_with_the_clock(opened: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a notebook that was just saved would have to be saved again, for ever."""
+    panel = Task(opened).panel()
+    panel._live.close()
+    copied: list[str] = []
+    monkeypatch.setattr(panel._places, "update", lambda _html, text: copied.append(text))
+
+    def drawn() -> int:
+        copied.clear()
+        panel._copied_s, panel._copy_s = 0.0, 0.0
+        panel._update()
+        return len(copied)
+
+    drawn()
+    assert [drawn(), drawn()] == [0, 0]
+    panel._live.events.append(Event(kind="call.replayed", facts={"id": "c"}))
+    assert [drawn(), drawn()] == [1, 0]
+    panel.freeze()
 
 
 def test_a_panel_that_comes_late_knows_what_was_skipped_before(opened: Session) -> None:
@@ -797,7 +852,7 @@ def test_a_panel_ends_with_its_task_and_its_copy_has_the_last_state(tmp_path: Pa
             done.set()
 
     panel._places._publisher = SimpleNamespace(publish=publish)
-    panel._ipython_display_ = lambda: panel._places.show({}, *panel._static())
+    panel._ipython_display_ = lambda: panel._places.show({}, *panel._static(), Request())
     panel._ipython_display_()
     opened.own()
     opened.journal.commit_step(step())

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from resumable_nb.call_records import NEW
 from resumable_nb.errors import StoreUnavailable
 from resumable_nb.execution import StepSpec
-from resumable_nb.model import MISSING, StepOptions
+from resumable_nb.model import MISSING, CallRecord, Position, StepOptions
 from resumable_nb.session import Session
 from resumable_nb.store.memory import MemoryStore
 from tests.notebook import body
@@ -24,7 +25,9 @@ class Kernel:
 
     def __init__(self, store: MemoryStore, base: Path) -> None:
         self.variables: dict[str, Any] = {"__name__": "__main__", "x": [0], "random": random}
-        self.session = Session("t", store, live=self.variables, base=base)
+        self.session = Session("t", store, live=self.variables, base=base, clock=lambda: self.now_s)
+        self.session.runner._monotonic = lambda: self.now_s
+        self.now_s = 0.0
         self.ran: list[str] = []
 
     def run(self, text: str, then: Callable[[], None] = lambda: None, **options: Any) -> Any:
@@ -201,3 +204,52 @@ def test_a_step_whose_record_was_put_aside_is_a_new_version_and_says_why(new: Ca
     kernel.session.forget()
     kernel.run("x = [4]")
     assert (kernel.record().version, kernel.record().why) == (1, "first run")
+
+
+def call(n: int, began_s: float, ended_s: float, **facts: Any) -> CallRecord:
+    return CallRecord(
+        id=f"{n:012d}", step="s", n=NEW, tool="charge", version="", identity=f"i{n}", k=0, arguments={}, status="done",
+        repeatable=False, run="r", started_at=began_s, ended_at=ended_s, **facts,
+    )  # fmt: skip
+
+
+def test_a_step_that_goes_on_took_also_what_it_need_not_do_again(
+    new: Callable[[], Kernel], store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to the last thing that is on record, over all its executions; what a skip saves is all of it."""
+    kernel = new()
+    kernel.now_s = 100.0
+
+    def until_killed() -> None:
+        kernel.session.journal.intend(call(1, 110.0, 130.0), durable=True)
+        kernel.session.journal.intend(call(2, 131.0, 9_000.0, resolved="user"), durable=True)
+        kernel.now_s = 150.0
+        patch.setattr(store, "commit", full)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("no space left")
+
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
+        kernel.run(X, until_killed)
+    assert kernel.record().status == "running"
+
+    kernel = new()
+    kernel.now_s = 200.0
+
+    def until_it_fails() -> None:
+        position = Position(step="s", loop="l#1", version=1, done=3, total=9, at=215.0, key="")
+        kernel.session.journal.keep_position(position)
+        kernel.now_s = 220.0
+        raise ValueError("no address")
+
+    with pytest.raises(ValueError, match="no address"):
+        kernel.run(X, until_it_fails)
+    assert (kernel.record().earlier_s, kernel.record().duration_s) == (31.0, 31.0 + 20.0)
+
+    kernel.now_s = 300.0
+    kernel.run(X, lambda: setattr(kernel, "now_s", 305.0))
+    assert (kernel.record().earlier_s, kernel.record().duration_s) == (31.0 + 15.0, 46.0 + 5.0)
+    kernel.run(X)
+    assert kernel.session.saved_s == 51.0
+    kernel.run(f"{X}; y = 1")
+    assert (kernel.record().earlier_s, kernel.record().duration_s) == (0.0, 0.0), "a new version"

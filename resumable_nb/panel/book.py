@@ -46,6 +46,8 @@ class Book:
     journal: Journal
     run: str
     """The run of this process."""
+    revision: int = 0
+    """Goes up with each change."""
     task: TaskRecord | Missing = MISSING
     runs: list[RunRecord] = field(default_factory=list)
     steps: dict[str, StepRecord] = field(default_factory=dict)
@@ -66,13 +68,13 @@ class Book:
     """Calls that were answered from the record in this process."""
     loops: dict[str, dict[str, Loop]] = field(default_factory=dict)
     """Step to its running loops, by loop id."""
-    _lives: tuple[int, dict[str, list[tuple[str, float, float]]]] = (0, {})
     _answered: tuple[int, Counter[str]] = (0, Counter())
     _places: dict[str, int] = field(default_factory=dict)
     _last: dict[tuple[str, int], float | None] = field(default_factory=dict)
 
     def load(self) -> None:
         """Read everything."""
+        self.revision += 1
         self.task = self.journal.task()
         self.runs = self.journal.runs()
         self.steps = {record.id: record for record in self.journal.steps()}
@@ -90,6 +92,7 @@ class Book:
 
     def fold(self, events: deque[Event]) -> bool:
         """Take in the events that have come; whether the state of the task may be another one now."""
+        self.revision += bool(events)
         stale: set[str] = set()
         unclear: dict[str, None] = {}
         # Most calls begin and end between two drawings, and loops make many turns: the last word counts.
@@ -201,18 +204,6 @@ class Book:
             self._answered = len(self.replayed), Counter(each.step for each in known if each is not MISSING)
         return found + sum(count for step, count in self._answered[1].items() if not self.restored(step))
 
-    def earlier_s(self, record: StepRecord) -> float:
-        """How long kernels that died had worked on this version of the step, as far as its calls tell."""
-        if self._lives[0] != len(self.trails):  # those of other kernels stay as they are
-            self._lives = len(self.trails), _lives(self.trails)
-        lives = self._lives[1].get(record.id, ())
-        if len(lives) < 2:
-            return 0.0
-        before = [each.ended_at or 0.0 for (of, version), each in self.versions.items()
-                  if of == record.id and version < record.version]  # fmt: skip
-        since = max(before, default=0.0)
-        return sum(end - start for run, start, end in lives if run != record.run and since <= start < record.started_at)
-
     def last_s(self, record: StepRecord) -> float | None:
         """How long the finished version before this one took."""
         known = (record.id, record.version)
@@ -220,17 +211,3 @@ class Book:
             earlier = [each for each in self.journal.versions(record.id) if each.version < record.version]
             self._last[known] = earlier[-1].duration_s if earlier else None
         return self._last[known]
-
-
-def _lives(trails: Trails) -> dict[str, list[tuple[str, float, float]]]:
-    """Step to each run that made calls in it or inside it, and from when to when."""
-    hulls: dict[tuple[str, str], tuple[float, float]] = {}
-    for (of, run), trail in trails.items():
-        parts = of.split("/")
-        for step in ("/".join(parts[: depth + 1]) for depth in range(len(parts))):
-            start, end = hulls.get((step, run), (trail.first_s, trail.last_s))
-            hulls[step, run] = min(start, trail.first_s), max(end, trail.last_s)
-    found: dict[str, list[tuple[str, float, float]]] = {}
-    for (step, run), (start, end) in hulls.items():
-        found.setdefault(step, []).append((run, start, end))
-    return found

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
@@ -24,6 +25,30 @@ _OURS: Final = _COMM | _ASKED
 _MOST: Final = 100
 SETTLED_S: Final = 0.04
 """So long after a message was handled, the kernel has told everybody that it is idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a front end has asked to be executed: its text, from which cell where it says so, in which message."""
+
+    code: str = ""
+    cell: str = ""
+    message: str = ""
+
+    def follows(self, other: Request) -> bool:
+        """Whether it is another execution of the same cell: what the one before showed is gone."""
+        return bool(self.cell) and self.cell == other.cell and self.message != other.message
+
+
+def request() -> Request:
+    """What the kernel executes now."""
+    here = kernel()
+    asked = here.get_parent("shell") if here is not None else {}
+    return Request(
+        str(asked.get("content", {}).get("code", "")),
+        str(asked.get("metadata", {}).get("cellId", "")),
+        str(asked.get("header", {}).get("msg_id", "")),
+    )
 
 
 def kernel() -> Any:

@@ -10,7 +10,7 @@ from resumable_nb.doubt import spelled
 from resumable_nb.model import CallRecord
 from resumable_nb.panel import parts, view
 from resumable_nb.panel.actions import Actions
-from resumable_nb.panel.state import Head, Page, Query, StepRow
+from resumable_nb.panel.state import UNDER_WAY, Head, Page, Query, StepRow
 from resumable_nb.panel.text import line
 
 STEPS: Final = 12
@@ -53,7 +53,7 @@ class Controls:
         parts.put(self._said, value=view.message(text))
 
     def draw(self, head: Head) -> None:
-        wanted, running = head.hold.wanted, head.word in ("running", "pausing", "paused", "stopping")
+        wanted, running = head.hold.wanted, head.word in UNDER_WAY
         parts.put(self.pause, disabled=wanted != "run" or not (running or head.hold.mine))
         parts.put(self.resume, disabled=wanted == "run")
         parts.put(self.stop, disabled=not running or wanted == "stop")

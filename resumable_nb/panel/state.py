@@ -18,6 +18,10 @@ SHAPES: Final[dict[str, str]] = {
 }  # fmt: skip
 """A state is told by its word and by a shape, never by a colour alone. Text forms, no emoji."""
 
+UNDER_WAY: Final = ("running", "pausing", "paused", "stopping")
+UNSETTLED: Final = ("failed", "stopped", "idle", "closed")
+"""What a task is called only where no call is in doubt: somebody has to say what became of it first."""
+
 AGAIN: Final = "runs again when its cell is executed"
 
 Doubtful = Callable[[CallRecord], bool]
@@ -80,7 +84,7 @@ class StepRow:
     doubts: int
     started_at: float
     earlier_s: float = 0.0
-    """What it took in kernels that died on it; part of ``now_s``."""
+    """What it took before it was cut off and went on; part of ``now_s``."""
 
 
 Order = Literal["newest", "oldest", "slowest", "fastest", "tool", "step", "status", "tries"]
@@ -138,8 +142,7 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
     word = step_word(record, book, hold, doubts)
     active = word in ("running", "paused", "stopping")
     counts = book.counts[record.id]
-    earlier_s = book.earlier_s(record)
-    took_s = now - record.started_at if active else None if word in ("cut off", "pending") else record.duration_s
+    took_s = _gone_s(record, now) if active else None if word in ("cut off", "pending") else record.duration_s
     return StepRow(
         id=record.id,
         name=record.name,
@@ -148,15 +151,20 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
         shape=SHAPES[word],
         why=AGAIN if word == "pending" else _why(record, book.restored(record.id), doubts),
         loops=tuple(book.loops.get(record.id, {}).values()) if active else (),
-        now_s=None if took_s is None else took_s + earlier_s,
+        now_s=took_s,
         last_s=record.duration_s if word == "pending" else book.last_s(record),
         size_bytes=record.size_bytes,
         calls=sum(counts.values()),
         failed=counts["failed"],
         doubts=doubts,
         started_at=record.started_at,
-        earlier_s=earlier_s,
+        earlier_s=record.earlier_s,
     )
+
+
+def _gone_s(record: StepRecord, now: float) -> float:
+    """How long a running step has worked."""
+    return record.earlier_s + now - record.started_at
 
 
 def _why(record: StepRecord, by: str, doubts: int) -> str:
@@ -207,8 +215,9 @@ def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: 
         word = "paused" if hold.waiting else "pausing"
     elif running and hold.wanted == "stop":
         word = "stopping"
-    elapsed_s = sum(now - record.started_at if record in running else record.duration_s for record in top)
-    elapsed_s += sum(book.earlier_s(record) for record in top)
+    elif doubts and word in UNSETTLED:
+        word = "in doubt"
+    elapsed_s = sum(_gone_s(record, now) if record in running else record.duration_s for record in top)
     if left_s is not None:
         left_s += sum(book.steps[step].duration_s for step in book.again if "/" not in step)
     return Head(
@@ -237,7 +246,7 @@ def _progress(
     part, left_s = float(done), None
     for record in running:
         loops = [loop for loop in book.loops.get(record.id, {}).values() if loop.total]
-        last_s, gone_s = book.last_s(record), now - record.started_at
+        last_s, gone_s = book.last_s(record), _gone_s(record, now)
         if loops:  # the first one is the outermost
             part += min(1.0, loops[0].done / (loops[0].total or 1))
             left_s = loops[0].left_s

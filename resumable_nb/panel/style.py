@@ -23,7 +23,7 @@ _RULES: Final = """
   min-height: 28px; border: 1px solid var(--rnb-line); border-radius: 3px; padding: 2px 10px; margin: 0;
   line-height: 1.3; box-shadow: none; }
 .rnb-panel button.jupyter-button:focus-visible, .rnb-panel input:focus-visible, .rnb-panel select:focus-visible,
-.rnb-panel [tabindex]:focus-visible, .rnb-panel .rnb-copy:focus-visible, .rnb-panel textarea:focus-visible,
+.rnb-panel [tabindex]:focus-visible, .rnb-panel .rnb-act:focus-visible, .rnb-panel textarea:focus-visible,
 .rnb-static [tabindex]:focus-visible {
   outline: 2px solid var(--rnb-bar); outline-offset: 1px; }
 .rnb-panel button.jupyter-button:disabled { opacity: .5; }
@@ -78,7 +78,7 @@ _RULES: Final = """
   margin: 2px 0; max-height: 16em; overflow: auto; border-radius: 3px; }
 & .rnb-code { width: 100%; box-sizing: border-box; background: var(--rnb-soft); border: 1px solid var(--rnb-line);
   padding: 6px 8px; resize: vertical; }
-.rnb-panel .rnb-copy { font: inherit; color: var(--rnb-fg); background: var(--rnb-soft); padding: 2px 10px;
+.rnb-panel .rnb-act { font: inherit; color: var(--rnb-fg); background: var(--rnb-soft); padding: 2px 10px;
   border: 1px solid var(--rnb-line); border-radius: 3px; min-height: 28px; cursor: pointer; }
 & .rnb-detail { border: 1px solid var(--rnb-line); border-radius: 3px; padding: 4px 12px 8px; margin: 6px 0; }
 & .rnb-detail h4, .rnb-static h4 { margin: 8px 0 2px; font-size: 1em; font-weight: 600; }

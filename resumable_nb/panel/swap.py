@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import sys
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from resumable_nb.output import Recorder
+from resumable_nb.panel.comms import Request
+from resumable_nb.panel.reshow import shows_only
 from resumable_nb.panel.style import style
 
 Bundle = dict[str, Any]
 _NOTHING: Bundle = {"text/plain": "", "text/html": "<span></span>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One display of the panel: the ids of the widget's output and of its copy's, and the cell's request."""
+
+    live: str
+    copy: str
+    of: Request
 
 
 class Places:
@@ -23,12 +35,15 @@ class Places:
     def __init__(self, publisher: Any, variables: Any) -> None:
         self._publisher = publisher
         self._variables = variables
-        self._shown: list[tuple[str, str]] = []
-        """Display ids of each widget and its copy."""
-        self._last = ""
+        self._shown: list[Place] = []
 
-    def show(self, view: Bundle, html: str, text: str) -> None:
-        """Put the panel into the running cell's output."""
+    @property
+    def alone(self) -> bool:
+        """Whether the cells that show the panel do nothing else, and can be run again by a button in it."""
+        return self._hides_copies() and all(shows_only(each.of.code) for each in self._shown)
+
+    def show(self, view: Bundle, html: str, text: str, of: Request) -> None:
+        """Put the panel into the running cell's output, in the place of what that cell showed when it ran before."""
         live, copy = uuid.uuid4().hex, uuid.uuid4().hex
         if self._hides_copies():
             self._publish({**view, **_NOTHING}, live)  # or a log would have the text twice
@@ -36,25 +51,21 @@ class Places:
         else:  # there the copy would be seen beside the widget
             self._publish({**view, **_static(html, text)}, live)
             copy = ""
-        self._shown.append((live, copy))
+        self._shown = [each for each in self._shown if not of.follows(each.of)]
+        self._shown.append(Place(live, copy, of))
 
     def update(self, html: str, text: str) -> None:
         """Bring the copies up to date."""
-        if html == self._last:
-            return
-        self._last = html
-        for _, copy in self._shown:
-            if copy:
-                self._publish(_static(html, text), copy, update=True)
+        for each in self._shown:
+            if each.copy:
+                self._publish(_static(html, text), each.copy, update=True)
 
     def end(self, html: str, text: str) -> None:
         """The copy takes the widget's place for good."""
-        for live, copy in self._shown:
-            if copy:
-                self._publish(_NOTHING, live, update=True)
-                self._publish(_static(html, text), copy, update=True)
-            else:
-                self._publish(_static(html, text), live, update=True)
+        for each in self._shown:
+            if each.copy:
+                self._publish(_NOTHING, each.live, update=True)
+            self._publish(_static(html, text), each.copy or each.live, update=True)
         self._shown.clear()
 
     def _hides_copies(self) -> bool:

@@ -10,7 +10,7 @@ from resumable_nb.doubt import spelled
 from resumable_nb.model import MISSING, CallRecord, StepRecord
 from resumable_nb.panel import keyparts
 from resumable_nb.panel.book import Loop
-from resumable_nb.panel.state import SHAPES, Head, Page, StepRow, code, status_of
+from resumable_nb.panel.state import SHAPES, UNDER_WAY, Head, Page, StepRow, code, status_of
 from resumable_nb.panel.text import attribute, block, line, safe, size
 from resumable_nb.wording import clock_time, duration, plural
 
@@ -50,6 +50,7 @@ def head(view: Head, now: float) -> str:
     return (
         '<div class="rnb-head"><div class="rnb-title">'
         f"<b>{safe(view.task, 120)}</b>{word(view.word, view.shape)}<span>{_holder(view, now)}{where}</span></div>"
+        + (f'<div class="rnb-note">{_ask(view.doubts)}</div>' if view.word == "in doubt" else "")
         + (bar(view.fraction, f"progress of {view.task}") if view.fraction is not None else "")
         + facts(
             [
@@ -64,6 +65,13 @@ def head(view: Head, now: float) -> str:
         )
         + "</div>"
     )
+
+
+def _ask(doubts: int) -> str:
+    """What to do about calls in doubt."""
+    if doubts == 1:
+        return "Nobody knows whether a tool call happened. Say so below, then run its cell again."
+    return f"Nobody knows whether {doubts} tool calls happened. Say so below, then run their cells again."
 
 
 def _holder(view: Head, now: float) -> str:
@@ -176,7 +184,7 @@ def pandas(page: Page) -> str:
 
 # The older way of copying: the newer one is refused where a hub is not served by https.
 _COPY: Final = (
-    '<button type="button" class="rnb-copy" onclick="this.previousElementSibling.select();'
+    '<button type="button" class="rnb-act" onclick="this.previousElementSibling.select();'
     "document.execCommand('copy');this.textContent='Copied'\">Copy</button>"
 )
 
@@ -212,7 +220,7 @@ def detail(
                 ("Why it ran", safe(record.why, 400)),
                 ("Began", _moment(record.started_at)),
                 ("Ran in", safe(by, 80)),
-                ("In kernels before", duration(view.earlier_s) if view.earlier_s else ""),
+                ("Before it went on", duration(view.earlier_s) if view.earlier_s else ""),
                 ("Version", str(record.version)),
                 ("Variables", safe(", ".join(record.saved_names) or "none", 400)),
             ]
@@ -274,12 +282,6 @@ def message(text: str) -> str:
     return f'<div role="status" aria-live="polite" class="rnb-note">{safe(text, 400)}</div>' if text else ""
 
 
-RELOADED: Final = (
-    '<p class="rnb-note rnb-quiet">A page was loaded after the panel was shown. Run <code>%resumable</code> again '
-    "before you save, and the saved notebook shows this state too.</p>"
-)
-
-
 def static(
     view: Head, rows: list[StepRow], doubts: list[CallRecord], page: Page, picture: str, now: float, total: int = 0
 ) -> str:
@@ -302,8 +304,8 @@ def static(
     )
     parts = [head(view, now)]
     if doubts:
-        listed = "".join(f"<li><code>{safe(spelled(each), 240)}</code></li>" for each in doubts[:MOST])
-        parts.append(f"<h4>In doubt</h4><ul>{listed}</ul>")
+        parts.append(f"<h4>In doubt</h4><ul>{''.join(map(_doubtful, doubts[:MOST]))}</ul>")
+        parts.append(f'<p class="rnb-note">{len(doubts) - MOST} more in doubt</p>' if len(doubts) > MOST else "")
     if rows:
         more = f"Newest {len(rows)} of {total:,} steps" if total > len(rows) else "Steps"
         parts += [f"<h4>{more}</h4>", steps]
@@ -312,8 +314,17 @@ def static(
     if picture:
         frame = '<div class="rnb-wrap" tabindex="0" role="group" aria-label="Timeline">'
         parts += ["<h4>Timeline</h4>", f"{frame}{picture}</div>"]
-    note = f"As of {_moment(now)}. Run <code>%resumable</code> for the living panel."
+    then = ", in the middle of a run: what came later is not shown here" if view.word in UNDER_WAY else ""
+    note = f"As of {_moment(now)}{then}. Run <code>%resumable</code> for the living panel."
     return f'<div class="rnb-static">{"".join(parts)}<p class="rnb-note rnb-quiet">{note}</p></div>'
+
+
+def _doubtful(call: CallRecord) -> str:
+    resolve = f"%resumable resolve {line(call.id, 20)}"
+    return (
+        f"<li><code>{safe(spelled(call), 240)}</code>, begun at {clock_time(call.started_at)}: "
+        f"<code>{safe(resolve)} not-happened</code> or <code>{safe(resolve)} happened [JSON]</code></li>"
+    )
 
 
 def told(view: Head, rows: list[StepRow], doubts: list[CallRecord]) -> str:

@@ -12,7 +12,7 @@ import ipywidgets
 
 from resumable_nb import output, session
 from resumable_nb.model import MISSING, CallRecord, Missing, Owner, PauseRecord, StepRecord
-from resumable_nb.panel import comms, parts, state, view
+from resumable_nb.panel import comms, parts, reshow, state, view
 from resumable_nb.panel.actions import Actions
 from resumable_nb.panel.book import Book
 from resumable_nb.panel.latecomers import Latecomers
@@ -32,7 +32,6 @@ FOREIGN_SHARE: Final = 0.05
 """How often the store is read again while another process works on the task: its events do not come here. And which
 part of the time that may take."""
 COPY_S: Final = 5.0
-BUSY: Final = ("running", "pausing", "stopping")
 
 
 class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -56,7 +55,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Who could write when the store was last read."""
         self._load_s = 0.0
         self._status_s = self._loaded_s = self._copied_s = self._copy_s = 0.0
-        self._copied = ""
+        self._copied = ("", 0)
+        """What the copies show: the task's state in a word, and of which revision of the book."""
         self._detail: tuple[Any, ...] = ()
         self._outputs: tuple[str, list[Any]] = ("", [])
         self._build()
@@ -98,7 +98,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             return
         made = super()._repr_mimebundle_()
         self._reloaded = False
-        self._places.show(dict(made[0] if isinstance(made, tuple) else made or {}), *self._static())
+        view = dict(made[0] if isinstance(made, tuple) else made or {})
+        self._places.show(view, *self._static(), comms.request())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **options: Any) -> Any:
         made = super()._repr_mimebundle_(include=include, exclude=exclude, **options)
@@ -184,16 +185,24 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if self._late.due(time.monotonic()):
             for widget in parts.every(self):
                 parts.again(widget)
-        parts.put(self._note, value=view.RELOADED if self._reloaded else "")
+        parts.put(self._note, value=self._advice(head) if self._reloaded else "")
         self._copy(head, now)
 
+    def _advice(self, head: state.Head) -> str:
+        return reshow.note(busy=head.word in state.UNDER_WAY, alone=self._places.alone)
+
     def _copy(self, head: state.Head, now: float) -> None:
-        """Bring the static copies up to date: at once when a run has ended, or else seldom, as they cost more."""
-        ended = head.word != self._copied and head.word not in BUSY
-        if ended or now - self._copied_s >= max(COPY_S, self._copy_s / SHARE):
+        """Bring the static copies up to date: at once when a run has ended, or else seldom, as they cost more.
+
+        While nothing happens they stay as they are: each change makes the notebook one that has to be saved.
+        """
+        word, revision = head.word, self._book.revision
+        ended = word != self._copied[0] and (word == "paused" or word not in state.UNDER_WAY)
+        due = now - self._copied_s >= max(COPY_S, self._copy_s / SHARE)
+        if ended or (due and (word in state.UNDER_WAY or (word, revision) != self._copied)):
             begun_s = time.thread_time()
             self._places.update(*self._static())
-            self._copied, self._copied_s, self._copy_s = head.word, now, time.thread_time() - begun_s
+            self._copied, self._copied_s, self._copy_s = (word, revision), now, time.thread_time() - begun_s
 
     def _read(self, now: float) -> None:
         if not self._loaded or self._is_behind(now):
