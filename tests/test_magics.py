@@ -517,7 +517,7 @@ def test_the_code_of_a_step_can_be_run_from_the_history(kernels: Kernels) -> Non
     kernel = kernels("n = 0")
     count = int(kernel("len(In)").value)
     kernel("%%resumable a\nn += 1\nm = n")
-    assert kernel(f"In[{count}]").value == r"'n += 1\nm = n'"
-    kernel(f"%%resumable b\nexec(In[{count}])", f"%macro -q again {count}", "again")
-    assert kernel("n, m").value == "(3, 3)"
+    assert kernel(f"In[{count}], _i{count}, _i").value == r"('n += 1\nm = n', 'n += 1\nm = n', 'n += 1\nm = n')"
+    kernel(f"%%resumable b\nexec(In[{count}])\nexec(_i{count})", f"%macro -q again {count}", "again")
+    assert kernel("n, m").value == "(4, 4)"
     assert kernel("sorted(get_ipython().run_line_magic('resumable', 'steps').index)").value == "['a', 'b']"

@@ -16,6 +16,7 @@ from typing import Any, Final
 import cloudpickle
 
 from resumable_nb.codec import rebuild
+from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map
 from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
 from resumable_nb.codec.special import Reduced, bare, makes_itself, special
 from resumable_nb.codec.tensors import in_memory, reduce_tensor, tensor_type
@@ -42,13 +43,15 @@ class OutOfBand:
 class Encoded:
     """``refs`` are the definitions that the stream names: ``name@digest`` to the function or class.
 
-    ``kinds`` are the types of all objects that were not written by the pickler's own fast ways.
+    ``kinds`` are the types of all objects that were not written by the pickler's own fast ways. ``mapped`` is what is
+    in files that are written by their paths only: it is compared, and not saved.
     """
 
     stream: bytes
     buffers: tuple[OutOfBand, ...]
     refs: dict[str, object]
     kinds: frozenset[type]
+    mapped: tuple[memoryview, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ class _Reducer:
         self._begin(self._target, None if in_band else self._buffers)
         self.refs: dict[str, object] = {}
         self.kinds: set[type] = set()
+        self._mapped: list[memoryview] = []
         self._definitions = definitions
         self._own = {id(each) for thing in own for each in self._owned(thing)}
         self._shared = shared
@@ -125,7 +129,8 @@ class _Reducer:
 
     def encode(self, value: Any) -> Encoded:
         self._write(value)
-        return Encoded(self._target.getvalue(), tuple(self._buffers.taken), self.refs, frozenset(self.kinds))
+        taken = tuple(self._buffers.taken)
+        return Encoded(self._target.getvalue(), taken, self.refs, frozenset(self.kinds), tuple(self._mapped))
 
     def reducer_override(self, thing: Any) -> Reduced:
         kind = type(thing)
@@ -236,20 +241,20 @@ class _Reducer:
     def _bare_array(self, array: Any) -> Reduced:
         numpy = sys.modules["numpy"]
         if (root := self._shared.roots.get(id(array))) is not None and root is not array:
-            offset = _address(array) - _address(root)
+            offset = address(array) - address(root)
             return rebuild.make_object_view, (root, offset, array.shape, array.strides)
-        if (owner := _bytearray_under(array)) is not None:
-            offset = _address(array) - _address(numpy.frombuffer(owner, "u1"))
+        if (owner := bytearray_under(array)) is not None:
+            offset = address(array) - address(numpy.frombuffer(owner, "u1"))
             return rebuild.make_array, (
                 owner, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
             )  # fmt: skip
         if extent := self._shared.memory.get(id(array)):
             memory = self._memory(extent)
-            offset = _address(array) - memory.low
+            offset = address(array) - memory.low
             return rebuild.make_array, (
                 memory, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
             )  # fmt: skip
-        if not array.flags.writeable and type(array) is numpy.ndarray and not _goes_out(array):
+        if not array.flags.writeable and type(array) is numpy.ndarray and not goes_out(array):
             copy = array.copy(order="K")
             return rebuild.make_readonly, (copy,)
         return NotImplemented
@@ -267,21 +272,16 @@ class _Reducer:
         return reduce_tensor(tensor, self._memory(found[0]) if found else None, found[0][0] if found else 0)
 
     def _memmap(self, array: Any) -> Reduced:
-        base = array
-        while type(base.base) is type(array):
-            base = base.base
-        if array.filename is None or getattr(base, "_mmap", None) is None or base.mode == "c":
+        base = map_under(array)
+        if base is None:
             return self._array(array)
         if base is not array:
-            offset = _address(array) - _address(base)
+            offset = address(array) - address(base)
             return rebuild.make_array, (
                 base, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
             )  # fmt: skip
-        if base.mode != "r":
-            base.flush()
-        mode = "r+" if base.mode == "w+" else base.mode
-        order = "C" if base.flags.c_contiguous else "F"
-        return rebuild.make_memmap, (str(base.filename), base.dtype, mode, base.offset, base.shape, order)
+        self._mapped.append(content_of(base))
+        return reduce_map(base)
 
 
 class Encoder(_Reducer, cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -370,28 +370,3 @@ def _layout(kind: type, state: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, types.MemberDescriptorType) and value.__objclass__ is kind:
             del state[name]
     return made
-
-
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-def _bytearray_under(array: Any) -> bytearray | None:
-    """The ``bytearray`` whose memory an array looks into, if it is one's."""
-    base = array.base
-    while base is not None and hasattr(base, "__array_interface__"):
-        base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
-    return base if isinstance(base, bytearray) else None
-
-
-def _goes_out(array: Any) -> bool:
-    """Whether numpy hands the array to the pickler as a buffer, which keeps whether it can be written."""
-    if not (array.flags.c_contiguous or array.flags.f_contiguous) or array.dtype.hasobject:
-        return False
-    try:
-        memoryview(array)
-    except (ValueError, BufferError):
-        return False
-    return True

@@ -11,8 +11,9 @@ from resumable_nb.output import Recorder
 
 _SET_UP: Final = frozenset(
     {
-        "alias", "alias_magic", "autoreload", "colors", "config", "gui", "load_ext", "matplotlib", "precision",
-        "pylab", "reload_ext", "unload_ext", "xmode",
+        "alias", "alias_magic", "autoawait", "autocall", "automagic", "autoreload", "code_wrap", "colors", "config",
+        "doctest_mode", "gui", "load_ext", "matplotlib", "pdb", "pprint", "precision", "pylab", "rehashx", "reload_ext",
+        "unalias", "unload_ext", "xmode",
     }
 )  # fmt: skip
 

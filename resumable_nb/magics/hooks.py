@@ -130,7 +130,7 @@ class Hooks:
             return rewrite.raising(tree, f"{_SESSION}.raise_problem()")
         if self.cell is not None and threading.current_thread() is self._main and rewrite.is_entered(tree):
             statements = rewrite.body_of(tree)
-            _tell_history(self.shell.history_manager.input_hist_parsed)
+            _tell_history(self.shell)
             self.cell.set_up = configuration.set_up(statements)
             self.cell.body = analyse(statements, transform=self.shell.transform_cell)
             tree = rewrite.CellRewriter(f"{_SESSION}.cell_pending()", self.shell.ast_node_interactivity).rewrite(tree)
@@ -328,11 +328,17 @@ def _mute_compiler() -> Callable[[], None] | None:
     return None if mute in before else unmute
 
 
-def _tell_history(inputs: list[str]) -> None:
-    """``In[n]`` is the cell's code: run once more by ``exec`` or as a macro, it is no step."""
-    head, _, code = inputs[-1].partition("\n") if inputs else ("", "", "")
-    if head.startswith(rewrite.ENTER):
-        inputs[-1] = code
+def _tell_history(shell: Any) -> None:
+    """``In[n]`` and ``_in`` are the cell's code: run once more by ``exec`` or as a macro, it is no step."""
+    history = shell.history_manager
+    inputs = history.input_hist_parsed
+    first, _, code = inputs[-1].partition("\n") if inputs else ("", "", "")
+    if not first.startswith(rewrite.ENTER):
+        return
+    inputs[-1] = code
+    name, typed = f"_i{len(inputs) - 1}", history._i00
+    if shell.user_ns.get(name) == typed:
+        history._i00 = shell.user_ns[name] = rewrite.below(typed)
 
 
 def _show_head(line: str, namespace: dict[str, Any]) -> None:

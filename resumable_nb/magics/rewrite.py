@@ -28,6 +28,13 @@ def head(line: str) -> str | None:
     return (match["args"] or "") if match else None
 
 
+def below(text: str) -> str:
+    """What stands below the ``%%resumable`` line of a cell."""
+    lines = text.splitlines(keepends=True)
+    first = _first(lines, 0)
+    return "".join(lines[first + 1 :]) if first < len(lines) and head(lines[first].rstrip("\n")) is not None else text
+
+
 def mark(lines: list[str]) -> list[str]:
     """Turn a leading ``%%resumable ARGS`` line into a call of the magic without a cell: one line for one line.
 

@@ -75,6 +75,8 @@ def digest(codec: Codec, survey: Survey, values: Mapping[str, Any], read: Read, 
     for each in encoded.buffers:
         parts.append(f"{each.readonly} {each.row_bytes}")
         parts += read.chunks(each.raw, each.row_bytes)
+    for raw in encoded.mapped:
+        parts += read.chunks(raw, raw.nbytes)
     return pack.digest("\n".join(parts).encode())
 
 

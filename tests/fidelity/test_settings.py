@@ -26,7 +26,7 @@ SETTINGS: dict[str, Row] = {
     "working folder": row("import os\nos.makedirs('sub', exist_ok=True)\nos.chdir('sub')", "n = 1", check="import os as o\nassert o.path.basename(o.getcwd()) == 'sub'"),
     "precision of decimals": row("import decimal\ndecimal.getcontext().prec = 5", "n = decimal.Decimal(1) / 3", check="assert str(decimal.Decimal(2) / 3) == '0.66667'"),
     "logging": row("import logging\nlogging.basicConfig(level=logging.INFO, format='%(levelname)s %(message)s')", "logging.getLogger('mine').setLevel('ERROR')", check="import logging as l\nassert l.getLogger().level == l.INFO and l.getLogger('mine').level == l.ERROR\nassert [h.formatter._fmt for h in l.getLogger().handlers] == ['%(levelname)s %(message)s']"),
-    "magics that set up the shell": row("%precision 2\n%load_ext ext_here", "x = 1 / 3", check="assert get_ipython().display_formatter.formatters['text/plain'].float_format == '%.2f'\nassert get_ipython().run_line_magic('hello', '') == 'hello'", files={"ext_here.py": "def load_ipython_extension(shell):\n    shell.register_magic_function(lambda line: 'hello', magic_name='hello')\n"}),
+    "magics that set up the shell": row("%precision 2\n%load_ext ext_here\n%autoawait off\n%autocall 1", "x = 1 / 3", check="assert (get_ipython().autoawait, get_ipython().autocall) == (False, 1)\nassert get_ipython().display_formatter.formatters['text/plain'].float_format == '%.2f'\nassert get_ipython().run_line_magic('hello', '') == 'hello'", files={"ext_here.py": "def load_ipython_extension(shell):\n    shell.register_magic_function(lambda line: 'hello', magic_name='hello')\n"}),
     "recursion limit": row("import sys\nsys.setrecursionlimit(5000)", "n = 1", check="import sys as s\nassert s.getrecursionlimit() == 5000"),
 }  # fmt: skip
 
