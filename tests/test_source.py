@@ -253,7 +253,26 @@ def test_cell_magic_body_is_code_through_the_transform() -> None:
 
 
 def test_cell_magic_body_that_is_no_python_counts_as_words() -> None:
-    assert "data" in body("get_ipython().run_cell_magic('bash', '', 'echo data | wc -l')").reads
+    assert "data" in body("get_ipython().run_cell_magic('sql', '', 'select * from data')").reads
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("get_ipython().system('touch written.py')", set()),
+        ("get_ipython().system('touch written')", set()),
+        ("a = get_ipython().getoutput('ls $folder/{name}.py written')", {"folder", "name", "py", "written"}),
+        ("get_ipython().system('echo $first $$second.third $HOME')", {"first", "second", "HOME"}),
+        ("get_ipython().run_line_magic('pip', 'install numpy')", set()),
+        ("get_ipython().run_line_magic('cd', '{folder}')", {"folder"}),
+        ("get_ipython().run_cell_magic('bash', '-s $n', 'echo numpy {k} $m')", {"n"}),
+        ("get_ipython().run_cell_magic('writefile', 'x.py', 'import numpy\\nprint(numpy)')", set()),
+    ],
+)
+def test_shell_lines_read_what_ipython_puts_into_them(text: str, reads: set[str]) -> None:
+    found = body(text)
+    assert found.reads - {"get_ipython"} == reads
+    assert not found.dynamic
 
 
 def test_magic_text_counts_in_the_normal_form() -> None:

@@ -17,6 +17,16 @@ _DYNAMIC: Final = frozenset(
     }
 )  # fmt: skip
 """Magics that may touch every variable."""
+_TEXTS: Final = frozenset(
+    {
+        "!", "HTML", "SVG", "alias", "autoreload", "bash", "cat", "cd", "conda", "config", "cp", "env", "html",
+        "javascript", "js", "latex", "ldir", "less", "lf", "lk", "ll", "load_ext", "ls", "lx", "mamba", "man",
+        "markdown", "matplotlib", "micromamba", "mkdir", "more", "mv", "perl", "pip", "reload_ext", "rm", "rmdir",
+        "ruby", "script", "set_env", "sh", "svg", "sx", "system", "unload_ext", "uv", "writefile",
+    }
+)  # fmt: skip
+"""Magics that take a text, in whose first line IPython puts the values of ``$name`` and ``{expression}`` alone."""
+_PUT_IN: Final = re.compile(r"\$+([^\W\d]\w*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +55,20 @@ def magic_call(node: ast.Call, transform: Callable[[str], str] | None) -> Magic 
         parts = [line]
     if name == "resumable":  # its words are names of steps and calls
         return Magic()
+    dynamic = name in _DYNAMIC or len(texts) < len(node.args) - (method == "run_line_magic")
+    if method in ("system", "getoutput") or name in _TEXTS:
+        return Magic(names=_put_in(parts[0]) if parts else frozenset(), dynamic=dynamic)
     parsed = [(text, _parse(text, transform)) for text in parts if text.strip()]
     names = {word for text, code in parsed if code is None for word in _IDENTIFIER.findall(text)}
     blocks = tuple(code for _, code in parsed if code is not None)
-    dynamic = name in _DYNAMIC or len(texts) < len(node.args) - (method == "run_line_magic")
     if name == "time" and len(blocks) == 1:
         return Magic(code=blocks[0], names=frozenset(names), dynamic=dynamic)
     return Magic(maybe_code=blocks, names=frozenset(names), dynamic=dynamic)
+
+
+def _put_in(text: str) -> frozenset[str]:
+    """Names whose values become part of the text: a file ``x.py`` is none, be there a module ``x``."""
+    return frozenset([*_PUT_IN.findall(text), *_IDENTIFIER.findall(text.partition("{")[2])])
 
 
 def _parse(text: str, transform: Callable[[str], str] | None) -> Sequence[ast.stmt] | None:
