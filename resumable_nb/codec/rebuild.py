@@ -57,12 +57,16 @@ class Decoder(pickle.Unpickler):
         self._adopted: set[int] = set()
         self.has_endings = False
         """An object of a class with a ``__del__`` may be in there."""
+        self.met: dict[int, Any] = {}
+        """Classes and functions of others that the stream names."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module == _OWN and name in _BOUND:
             return getattr(self, name)
         found = super().find_class(module, name)
         self.has_endings |= has_ending(found)
+        if callable(found):
+            self.met[id(found)] = found
         return found
 
     def make_reference(self, name: str, mark: str) -> Any:
@@ -70,6 +74,7 @@ class Decoder(pickle.Unpickler):
         if found is MISSING:
             raise NotSaved(f"the definition of {name} is not in the store", name=name)
         self.has_endings |= has_ending(found)
+        self.met[id(found)] = found
         return found
 
     def make_function(
@@ -90,8 +95,10 @@ class Decoder(pickle.Unpickler):
         found = self._library.adopt(*key) if key else MISSING
         if isinstance(found, type):
             self._adopted.add(id(found))
+            self.met[id(found)] = found
             return found
         kind = make(*args)
+        self.met[id(kind)] = kind
         if key:
             self._library.register(*key, kind)
         return kind
@@ -200,6 +207,16 @@ def make_cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Any
 
 def make_view(mapping: Any, method: str) -> Any:
     return getattr(mapping, method)()
+
+
+def make_iterator(mapping: Any, method: str, backwards: bool, size: int, taken: int) -> Any:
+    """A dictionary's iterator, which has gone past some entries."""
+    if len(mapping) != size:  # it is in the dictionary itself, which is not filled yet
+        raise pickle.UnpicklingError("an iterator inside the dictionary that it goes through")
+    found = (reversed if backwards else iter)(getattr(mapping, method)())
+    for _ in range(taken):
+        next(found)
+    return found
 
 
 def make_ended_calls() -> Any:

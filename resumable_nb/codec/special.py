@@ -7,6 +7,8 @@ import dataclasses
 import functools
 import gc
 import io
+import itertools
+import operator
 import pickle
 import random
 import sys
@@ -28,6 +30,12 @@ Reduce = Callable[[Any], Reduced]
 
 _VIEWS: Final = {
     type(getattr(kind(), name)()): name for kind in (dict, OrderedDict) for name in ("keys", "values", "items")
+}
+
+_ITERATORS: Final = {
+    type(turn(getattr({}, name)())): (name, turn is reversed)
+    for name in ("keys", "values", "items")
+    for turn in (iter, reversed)
 }
 
 _SENTINELS: Final[dict[type, str]] = {
@@ -89,6 +97,24 @@ def _cached_property(found: functools.cached_property[Any]) -> Reduced:
 
 def _dict_view(view: Any) -> Reduced:
     return rebuild.make_view, (gc.get_referents(view)[0], _VIEWS[type(view)])
+
+
+def _dict_iterator(iterator: Any) -> Reduced:
+    """With its dictionary: what is set in that later, the iterator gives. Raises where it has changed its size."""
+    usual = iterator.__reduce__()
+    mapping = next((each for each in gc.get_referents(iterator) if isinstance(each, dict)), None)
+    if mapping is None or not (left := usual[1][0]):
+        return usual
+    method, backwards = _ITERATORS[type(iterator)]
+    again = (reversed if backwards else iter)(getattr(mapping, method)())
+    taken = len(mapping) - len(left)
+    same = all(_is_entry(one, two) for one, two in zip(itertools.islice(again, taken, None), left, strict=True))
+    # Where an entry went and another came, what is left is no end of the dictionary.
+    return (rebuild.make_iterator, (mapping, method, backwards, len(mapping), taken)) if same else usual
+
+
+def _is_entry(one: Any, two: Any) -> bool:
+    return one is two or (type(one) is tuple and type(two) is tuple and all(map(operator.is_, one, two)))
 
 
 def _proxy(proxy: types.MappingProxyType[Any, Any]) -> Reduced:
@@ -164,6 +190,7 @@ _EXACT: Final[dict[type, Reduce]] = {
     weakref.WeakValueDictionary: _weak_dict,
     random.Random: _random,
     **dict.fromkeys(_VIEWS, _dict_view),
+    **dict.fromkeys(_ITERATORS, _dict_iterator),
     **dict.fromkeys(_SENTINELS, _sentinel),
 }
 

@@ -193,6 +193,9 @@ class Survey:
                 return [contextvars.copy_context().get(thing)]
             case Verdict.ENUM:
                 return [type(thing)]
+            case Verdict.RESULTS:
+                found.nodes[id(thing)] = thing
+                return _sources(thing)
             case Verdict.EXPRESSION:
                 return [*thing.args]  # not the library's caches, in which all of them meet
             case _:
@@ -275,6 +278,14 @@ _NODES: Final = frozenset(
     {Verdict.PLAIN, Verdict.ARRAY, Verdict.TENSOR, Verdict.WEAK, Verdict.PANDAS, Verdict.VARIABLE}
 )
 _IN_BULK: Final = frozenset({Verdict.PLAIN, Verdict.TRANSPARENT, Verdict.STOP})
+
+
+def _sources(iterator: Any) -> list[Any]:
+    """What an iterator goes through, without the tuple that it gave last, be that a variable's by now."""
+    held = gc.get_referents(iterator)
+    if type(iterator).__module__ == "builtins" and type(iterator) is not zip:
+        return [each for each in held if type(each) is not tuple]
+    return [*held[:1], *(each for each in held[1:] if type(each) is not tuple)]  # first what they go through
 
 
 def _is_node(kind: type) -> bool:

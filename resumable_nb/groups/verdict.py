@@ -8,6 +8,7 @@ import decimal
 import enum
 import fractions
 import functools
+import itertools
 import logging
 import pathlib
 import re
@@ -37,6 +38,14 @@ _FOREIGN: Final = ("IPython", "ipykernel", "resumable_nb", "traitlets")
 """The machinery round the notebook holds the namespace itself: nothing of it is anybody's variable."""
 
 
+_RESULTS: Final = frozenset(
+    {type(turn(getattr({}, name)())) for name in ("keys", "values", "items") for turn in (iter, reversed)}
+    | {enumerate, zip, itertools.zip_longest, itertools.product, itertools.permutations}
+    | {itertools.combinations, itertools.combinations_with_replacement}
+)
+"""Iterators that keep the tuple which they gave last, to give it again where nobody else has it."""
+
+
 class Verdict(enum.Enum):
     STOP = enum.auto()
     PLAIN = enum.auto()
@@ -50,6 +59,7 @@ class Verdict(enum.Enum):
     VARIABLE = enum.auto()
     REFERENCE = enum.auto()
     EXPRESSION = enum.auto()
+    RESULTS = enum.auto()
 
 
 _verdicts: dict[type, Verdict] = dict.fromkeys(ATOMS, Verdict.STOP)
@@ -75,6 +85,8 @@ def _judge(kind: type) -> Verdict:
         return Verdict.ENUM
     if issubclass(kind, weakref.WeakValueDictionary | weakref.WeakKeyDictionary | weakref.WeakSet):
         return Verdict.WEAK
+    if kind in _RESULTS:
+        return Verdict.RESULTS
     if kind in _TRANSPARENT:
         return Verdict.TRANSPARENT
     if kind is weakref.ref:
