@@ -354,6 +354,7 @@ class Manifest(Stored, frozen=True, kw_only=True):
     deleted: tuple[str, ...] = ()
     imports: dict[str, str] = {}
     """Name to what it is bound to: ``package.module`` or ``package.module:attribute``."""
+    alike: dict[str, tuple[str, str]] = {}  # the same, and what is there: else to what was saved
     unsaved: dict[str, str] = {}
     digests: dict[str, str] = {}
     """Canonical digest of each saved name, after the step."""
@@ -362,8 +363,7 @@ class Manifest(Stored, frozen=True, kw_only=True):
     along: dict[str, list[str]] = {}
     """Unsaved name to the saved ones that share objects with it."""
     companions: tuple[str, ...] = ()
-    """Saved because they share objects with a changed variable, and not changed themselves: bound again only where an
-    equal value is bound, so that the sharing comes back and nobody's newer value is lost."""
+    """Saved because they share with a changed variable: bound again where an equal value is; no newer one is lost."""
     perhaps: tuple[str, ...] = ()
     """The step may have bound them to the very objects that they had: bound where nothing is, else as a companion."""
     made: tuple[str, ...] = ()

@@ -57,8 +57,8 @@ class _Small:
     def known(self, _name: str) -> str | Missing:
         return MISSING
 
-    def lacks_content(self, _name: str) -> bool:
-        return False
+    def as_saved(self, _name: str) -> str | Missing:
+        return MISSING
 
     def provenance(self, name: str) -> str:
         return self._lookup.provenance(name)

@@ -34,8 +34,8 @@ class Variables:
             return by_provenance(self.provenance(name))
         return self._snapshots.known(name, self._space)
 
-    def lacks_content(self, name: str) -> bool:
-        return self._snapshots.binding.lacks_content(self._space, name)
+    def as_saved(self, name: str) -> str | Missing:
+        return self._snapshots.binding.as_saved(self._space, name)
 
     def provenance(self, name: str) -> str:
         return self._provenance.get(name, "")

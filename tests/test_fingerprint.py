@@ -42,8 +42,8 @@ class Variables:
     def known(self, name: str) -> str | Missing:
         return self.digests.get(name, MISSING)
 
-    def lacks_content(self, _name: str) -> bool:
-        return False
+    def as_saved(self, _name: str) -> str | Missing:
+        return MISSING
 
     def provenance(self, name: str) -> str:
         return f"cell of {name}" if name in self.space else ""
@@ -275,7 +275,7 @@ def test_keys_are_the_same_in_other_processes() -> None:
         "from resumable_nb.model import MISSING, StepOptions\nfrom resumable_nb.source import analyse\n"
         f"space = {{'__name__': '__main__'}}\nexec({CELLS!r}, space)\n"
         "class L:\n value = lambda s, n: space.get(n, MISSING)\n known = lambda s, n: MISSING\n"
-        " lacks_content = lambda s, n: False\n"
+        " as_saved = lambda s, n: MISSING\n"
         " provenance = lambda s, n: ''\n"
         "uses = 'f(1), a, inside, table, part, wrapped, cached, method, closed, lazily, lock, {1, 2}'\n"
         "body = analyse(ast.parse(uses))\n"

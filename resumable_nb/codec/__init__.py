@@ -1,7 +1,7 @@
 """Values to bytes and back: notebook functions on the live namespace, large buffers apart from the stream."""
 
 from resumable_nb.codec.carry import Reply, Unsent, opened, packed, run, run_attached, run_permitted
-from resumable_nb.codec.coder import Codec, is_reading
+from resumable_nb.codec.coder import Codec, is_reading, may_come_back_otherwise
 from resumable_nb.codec.definitions import importable, is_filled, own_dict, parts_of
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
 from resumable_nb.codec.endings import keep_endings
@@ -23,6 +23,7 @@ __all__ = [
     "is_reading",
     "keep_endings",
     "loads_value",
+    "may_come_back_otherwise",
     "opened",
     "own_dict",
     "packed",

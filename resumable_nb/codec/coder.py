@@ -99,14 +99,16 @@ class Codec:
         """The class of that name is another one from now on."""
         self._shelf.forget(name)
 
-    def decode(self, stream: bytes | memoryview, buffers: Sequence[Any] = ()) -> Any:
-        """Raises ``NotSaved`` where the objects' own code fails."""
-        return self._read(stream, buffers, self._shelf)
+    def decode(self, stream: bytes | memoryview, buffers: Sequence[Any] = (), met: dict[int, Any] | None = None) -> Any:
+        """Raises ``NotSaved`` where the objects' own code fails. ``met`` gets the classes and functions in there."""
+        return self._read(stream, buffers, self._shelf, met)
 
-    def decode_apart(self, stream: bytes | memoryview, buffers: Sequence[Any] = ()) -> Any:
+    def decode_apart(
+        self, stream: bytes | memoryview, buffers: Sequence[Any] = (), met: dict[int, Any] | None = None
+    ) -> Any:
         """As ``decode``, and living classes keep their attributes: for values that live beside the namespace's own."""
         with reopen.apart():
-            return self._read(stream, buffers, self._shelf.apart())
+            return self._read(stream, buffers, self._shelf.apart(), met)
 
     def copy(self, value: Any, *, own: Collection[object] = (), shared: Shared = NOTHING_SHARED) -> Any:
         """A deep copy. Raises ``NotSaved``."""
@@ -124,7 +126,9 @@ class Codec:
             todo |= {each: other for each, other in encoded.refs.items() if each not in found}
         return found
 
-    def _read(self, stream: bytes | memoryview, buffers: Sequence[Any], library: Library) -> Any:
+    def _read(
+        self, stream: bytes | memoryview, buffers: Sequence[Any], library: Library, met: dict[int, Any] | None = None
+    ) -> Any:
         decoder = Decoder(stream, buffers, self._live, library)
         # Some ``__setstate__`` look up names where they are called from, as a formula's functions.
         load = types.FunctionType(_call.__code__, self._live) if "__builtins__" in self._live else _call
@@ -133,6 +137,8 @@ class Codec:
                 found = load(decoder.load)
             if library.trial and decoder.has_endings:
                 endings.keep(found)
+            if met is not None:
+                met |= decoder.met
             return found
         except ResumableError:
             raise
@@ -223,6 +229,16 @@ def _may_fail_to_load(kind: type) -> bool:
     return not (plain and made and not hasattr(kind, "__setstate__"))
 
 
+def may_come_back_otherwise(met: Collection[Any]) -> bool:
+    """Whether code of a library's or the user's had a part in loading what is made of these."""
+    return any(_may_fail_to_load(each) if isinstance(each, type) else _is_anybodys(each) for each in met)
+
+
+def _is_anybodys(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] not in _TRUSTED | _PLUMBING
+
+
+_PLUMBING: Final = frozenset({"copyreg", "_codecs", "_operator", "operator", "cloudpickle", __name__.partition(".")[0]})
 _TRUSTED: Final = frozenset(
     {"builtins", "numpy", "pandas", "pyarrow", "datetime", "decimal", "fractions", "collections", "pathlib", "uuid"}
     | {"types", "functools", "re", "enum", "_thread", "zoneinfo", "ipaddress", "string", "random"}

@@ -40,8 +40,11 @@ class Lookup(Protocol):
     def known(self, name: str) -> str | Missing:
         """The value's digest, if it is known without loading the value."""
 
-    def lacks_content(self, name: str) -> bool:
-        """Whether the variable is unchanged since it was saved as one without canonical content."""
+    def as_saved(self, name: str) -> str | Missing:
+        """The digest that the variable, unchanged since, was saved with; empty where it had no canonical content.
+
+        ``MISSING`` where that is not known, or no other than its content's.
+        """
 
     def provenance(self, name: str) -> str:
         """Digest of the source that made the variable, or ""."""
@@ -60,8 +63,8 @@ class Known:
         mark = self._digests.get(name, "")
         return mark if is_plain(mark) else self._lookup.known(name)
 
-    def lacks_content(self, name: str) -> bool:
-        return self._lookup.lacks_content(name)
+    def as_saved(self, name: str) -> str | Missing:
+        return self._lookup.as_saved(name)
 
     def provenance(self, name: str) -> str:
         return self._lookup.provenance(name)
@@ -183,8 +186,8 @@ class Reach:
             label = IMPORTED + label
         try:
             found = content(value, is_user=self._is_user)
-            lost = self._lookup.lacks_content(label)
-            self.inputs[label] = by_provenance(self._provenance(label)) if lost else found.digest
+            saved = self._lookup.as_saved(label)
+            self.inputs[label] = found.digest if saved is MISSING else saved or by_provenance(self._provenance(label))
         except NoContent:
             found = content(value, is_user=self._is_user, lenient=True)
             self.inputs[label] = by_provenance(self._provenance(label))

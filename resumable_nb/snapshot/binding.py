@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection
+from typing import Any
 
 from resumable_nb.groups import ITSELF, Joints
-from resumable_nb.model import RESULT, Group, Manifest
+from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owing
@@ -44,13 +45,17 @@ class Binding:
             {*self._taken(space, manifest, *each, step)} <= {RESULT} for each in found
         )
 
-    def lacks_content(self, space: Namespace, name: str) -> bool:
-        """Whether a variable is as it was saved, or came back, and had no canonical content then.
+    def as_saved(self, space: Namespace, name: str) -> str | Missing:
+        """The digest that a variable was saved with, where nobody has changed it since; see ``Presence.as_saved``.
 
-        What loads it may read up an iterator or leave a cache behind, and so give content to what had none.
+        What loads it may make a tuple of a list, read up an iterator, or leave a cache behind.
         """
         there = space.variables
-        return name in there and self._presence.lacks_content(name, there[name], self._mark(space))
+        return self._presence.as_saved(name, there[name], self._mark(space)) if name in there else MISSING
+
+    def digest_of(self, space: Namespace, name: str, value: Any) -> str:
+        """The digest of a variable's value; as it was saved, where nobody has changed it since."""
+        return self._presence.digest_of(name, value, self._mark(space))
 
     def joints(self, space: Namespace, names: Collection[str]) -> dict[str, Joints]:
         """How variables share objects, with others and within."""
@@ -81,6 +86,7 @@ class Binding:
     def _taken(self, space: Namespace, manifest: Manifest, group: Group, part: Collection[str], step: str) -> list[str]:
         sure, there = certain(manifest, part), space.variables
         names = {*part} - {RESULT}
+        digest_of = functools.partial(self.digest_of, space)
         left = sure and (
             self._waits(space, manifest, names, sure, step) or self._is_there(space, manifest, group, part)
         )
@@ -89,7 +95,8 @@ class Binding:
         return sure + [
             name
             for name in part
-            if name not in sure and may_bind(there, self._pending, manifest, name, shares=bool(sure))
+            if name not in sure
+            and may_bind(there, self._pending, manifest, name, shares=bool(sure), digest_of=digest_of)
         ]
 
     def _is_there(self, space: Namespace, manifest: Manifest, group: Group, part: Collection[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import sys
@@ -9,11 +10,13 @@ import types
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from resumable_nb.canonical import home, qualified
+from resumable_nb.codec import is_filled
 from resumable_nb.errors import NotSaved
 from resumable_nb.fingerprint import user_module
 from resumable_nb.groups import is_atom
-from resumable_nb.model import MISSING
-from resumable_nb.source import Body
+from resumable_nb.model import MISSING, Manifest, digest
+from resumable_nb.source import Body, code_form
 
 _IMPORTED: Final = re.compile(r"alias\(name=str:'([\w.]+\.\w+)'")
 """A dotted import in a body's normal form."""
@@ -38,7 +41,8 @@ def origin(name: str, value: object, body: Body | None = None) -> str:
         return "" if is_atom(value) else _of_library(name, value, body)
     if getattr(value, "__module__", None) in _NOTEBOOK:
         return ""
-    for attribute in (getattr(value, "__qualname__", None), name):
+    own = getattr(value, "__qualname__", None)
+    for attribute in (own,) if isinstance(value, types.FunctionType) else (own, name):
         for module in (getattr(value, "__module__", None), None):
             found = _in_module(module, attribute, value) if module else _anywhere(attribute, value)
             if found:
@@ -64,6 +68,29 @@ def _of_library(name: str, value: object, body: Body | None) -> str:
             if members.get(attribute, MISSING) is value:
                 return f"{module}:{attribute}"
     return ""
+
+
+def alike(name: str, value: object, body: Body | None) -> tuple[str, str] | None:
+    """Where a module has a function that does not say so itself (a decorated one, a lambda), and what it is.
+
+    A call may have put it there, and nobody makes that again: it is saved as well, and the copy is bound where the
+    module has something else.
+    """
+    if not callable(value) or _kind(value).startswith(_NOTEBOOK):
+        return None
+    where = _in_module(getattr(value, "__module__", None), name, value) or _of_library(name, value, body)
+    return (where, _kind(value)) if where else None
+
+
+def _kind(value: object, inside: int = 3) -> str:
+    """What a function is, but for the attributes that count how it is used."""
+    if isinstance(value, types.FunctionType):
+        held = [each.cell_contents for each in value.__closure__ or () if is_filled(each)]
+        held += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        inner = [_kind(each, inside - 1) for each in held] if inside else []
+        return f"{home(value)} {value.__qualname__} {digest(code_form(value.__code__))} {inner}"
+    name = getattr(value, "__qualname__", "")
+    return f"{qualified(type(value))} {name or (repr(value) if is_atom(value) else '')}"
 
 
 def _is_native(kind: type) -> bool:
@@ -118,9 +145,15 @@ def load(where: str) -> Any:
     return found
 
 
-def load_quietly(module: str) -> None:
-    """A submodule that is gone is missed where it is used."""
-    try:
-        load(module)
-    except NotSaved:
-        return
+def again(manifest: Manifest) -> dict[str, Any]:
+    """What a step had imported, by name. Raises ``NotSaved`` where it is gone."""
+    found = {name: load(where) for name, where in manifest.imports.items() if "." not in name}
+    for name, (where, kind) in manifest.alike.items():
+        with contextlib.suppress(NotSaved):
+            value = load(where)
+            if _kind(value) == kind:
+                found[name] = value
+    for name in filter(lambda each: "." in each, manifest.imports):
+        with contextlib.suppress(NotSaved):  # a submodule that is gone is missed where it is used
+            load(name)
+    return found

@@ -9,7 +9,7 @@ from typing import Any
 from resumable_nb.canonical import content
 from resumable_nb.errors import NoContent
 from resumable_nb.fingerprint import fingerprint
-from resumable_nb.model import MISSING, RESULT, Group, Manifest
+from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot.pending import Pending
 
 Mark = Callable[[str, Any], str]
@@ -40,6 +40,9 @@ class Presence:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, str]] = {}
+        self._loaded: dict[str, tuple[int, str, str]] = {}
+        """Values that may have another content since they were loaded than when they were saved: with their marks and
+        the digests that they were saved with."""
         self._unsaved: dict[str, tuple[Callable[[], object], str, str]] = {}
         self._touched: set[str] = set()
         self._made: dict[int, tuple[weakref.ref[type], str]] = {}
@@ -55,12 +58,28 @@ class Presence:
     def note(self, name: str, value: Any, digest: str, group: Group, mark: Callable[[], str]) -> None:
         """``value`` is what ``group`` holds. Without a canonical ``digest``, its mark says whether it is unchanged."""
         self._known[name] = (id(value), digest or f"{_place(group)} {mark()}")
+        self._loaded.pop(name, None)
 
-    def lacks_content(self, name: str, value: Any, mark: Mark) -> bool:
-        """Whether it was saved or loaded as a value without a canonical digest, and is still that one, unchanged."""
-        known, place_and_mark = self._known.get(name, (0, ""))
-        place, _, known_mark = place_and_mark.rpartition(" ")
-        return known == id(value) and bool(place) and known_mark == mark(name, value)
+    def note_loaded(self, name: str, value: Any, digest: str, mark: str) -> None:
+        """What loaded ``value`` may have changed its content: ``digest`` is that of what was saved."""
+        self._loaded[name] = id(value), mark, digest
+
+    def as_saved(self, name: str, value: Any, mark: Mark) -> str | Missing:
+        """The digest that a value, unchanged since, was saved with; empty where it had no canonical content.
+
+        ``MISSING`` where it was changed, or its content says as much as that digest.
+        """
+        at, known_mark, digest = self._loaded.get(name, (0, "", ""))
+        if not digest:
+            at, place_and_mark = self._known.get(name, (0, ""))
+            place, _, known_mark = place_and_mark.rpartition(" ")
+            known_mark = known_mark if place else ""
+        return digest if known_mark and at == id(value) and known_mark == mark(name, value) else MISSING
+
+    def digest_of(self, name: str, value: Any, mark: Mark) -> str:
+        """The digest of a value, as it was saved where it has not been changed since; empty without content."""
+        saved = self.as_saved(name, value, mark)
+        return canonical({name: value}).get(name, "") if saved is MISSING else saved
 
     def note_unsaved(self, name: str, value: Any, manifest_digest: str, mark: str) -> None:
         """``value`` could not be saved with that manifest."""
@@ -97,7 +116,7 @@ class Presence:
         if known is None or known[0] != id(value):
             return False
         if digest:
-            return known[1] == digest and canonical({name: value}).get(name) == digest
+            return known[1] == digest and self.digest_of(name, value, mark) == digest
         return known[1].startswith(_place(group)) and known[1] == f"{_place(group)} {mark(name, value)}"
 
 
@@ -106,7 +125,15 @@ def _place(group: Group) -> str:
     return group.stream or " ".join(each.digest for each in group.stream_extents)
 
 
-def may_bind(variables: Mapping[str, Any], pending: Pending, manifest: Manifest, name: str, *, shares: bool) -> bool:
+def may_bind(
+    variables: Mapping[str, Any],
+    pending: Pending,
+    manifest: Manifest,
+    name: str,
+    *,
+    shares: bool,
+    digest_of: Callable[[str, Any], str],
+) -> bool:
     """Whether a name that the step perhaps left alone is to be bound to what was saved of it."""
     digest = manifest.digests.get(name, "")
     if (entry := pending.get(name)) is not None:
@@ -116,7 +143,7 @@ def may_bind(variables: Mapping[str, Any], pending: Pending, manifest: Manifest,
         )
     if name not in variables:
         return name in manifest.perhaps
-    return shares and canonical({name: variables[name]}).get(name, "?") == digest
+    return shares and digest != "" and digest_of(name, variables[name]) == digest
 
 
 def certain(manifest: Manifest, names: Iterable[str]) -> list[str]:

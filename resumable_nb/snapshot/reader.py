@@ -52,14 +52,16 @@ class Reader:
             )
         return data
 
-    def values(self, codec: Codec, group: Group, *, apart: bool = False) -> dict[str, Any]:
-        """The variables of a group, ``apart`` from what lives in the namespace.
+    def values(
+        self, codec: Codec, group: Group, *, apart: bool = False, met: dict[int, Any] | None = None
+    ) -> dict[str, Any]:
+        """The variables of a group, ``apart`` from what lives in the namespace. ``met`` gets whatever makes them.
 
         Raises ``Corrupt``, or ``NotSaved`` where the objects' own code fails.
         """
         stream = self.blob(group.stream) if group.stream else self._long_stream(group)
         buffers = [pack.load(self._store, each, verify=self._verify) for each in group.buffers]
-        found: dict[str, Any] = (codec.decode_apart if apart else codec.decode)(stream, buffers)
+        found: dict[str, Any] = (codec.decode_apart if apart else codec.decode)(stream, buffers, met)
         return found
 
     def _long_stream(self, group: Group) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from resumable_nb.codec import may_come_back_otherwise
 from resumable_nb.events import Bus
 from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import RESULT, Group, Manifest
@@ -75,6 +76,11 @@ class Saver:
             for name, why in work.failed.items()
             if name != RESULT and (name in changed | perhaps or not survey.group_of(name).isdisjoint(mutated))
         }
+        alike = {
+            name: found for name in {*names, *unsaved} - {RESULT} if (found := imports.alike(name, values[name], body))
+        }
+        origins |= {name: alike.pop(name)[0] for name in unsaved.keys() & alike.keys()}
+        unsaved = {name: why for name, why in unsaved.items() if name not in origins}
         digests = canonical({name: values[name] for name in {*names, *unsaved}})
         for group in work.groups:
             self._owing.keep_place(group, digests)
@@ -86,6 +92,7 @@ class Saver:
             groups=tuple(work.groups),
             deleted=tuple(sorted(deleted)),
             imports=origins | dict(modules or {}),
+            alike=alike,
             unsaved=unsaved,
             digests=digests,
             outlines=outlines({name: values[name] for name in {*names, *unsaved} - digests.keys() - {RESULT}}),
@@ -127,5 +134,9 @@ class Saver:
             raise
         return work, builder
 
-    def note(self, space: Namespace, name: str, value: Any, digest: str, group: Group) -> None:
-        self._presence.note(name, value, digest, group, lambda: self._surveyor.mark(space, name, value))
+    def note(self, space: Namespace, name: str, value: Any, digest: str, group: Group, met: Collection[Any]) -> None:
+        """A variable was loaded; ``met`` are the classes and functions that made it."""
+        mark = functools.partial(self._surveyor.mark, space, name, value)
+        self._presence.note(name, value, digest, group, mark)
+        if digest and may_come_back_otherwise(met):
+            self._presence.note_loaded(name, value, digest, mark())

@@ -22,7 +22,7 @@ from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
-from resumable_nb.snapshot.presence import Presence, canonical, certain, former_class
+from resumable_nb.snapshot.presence import Presence, certain, former_class
 from resumable_nb.snapshot.reach import defined_classes
 from resumable_nb.snapshot.reader import Reader
 from resumable_nb.snapshot.saver import Saver
@@ -164,8 +164,7 @@ class Snapshots:
             chosen = bound.union(*self._surveyor.survey(space, values).groups_of(bound))
             values = {name: values[name] for name in chosen}
             found = {name for each in self._open for name in each.unmoved(values)}
-            marks = canonical({name: values[name] for name in found})
-            return {name: marks.get(name, "") for name in found}
+            return {name: self.binding.digest_of(space, name, values[name]) for name in found}
 
     # --- restoring
 
@@ -179,13 +178,12 @@ class Snapshots:
         """
         with self._lock:
             manifest = self._reader.manifest(manifest_digest)
-            bound = {name: imports.load(where) for name, where in manifest.imports.items() if "." not in name}
+            bound = imports.again(manifest)
             result = f"{RESULT} {next(self._numbers)}" if manifest.result or RESULT in bound else ""
             if RESULT in bound:
                 self._results[result] = bound.pop(RESULT)
-            for name in filter(lambda each: "." in each, manifest.imports):
-                imports.load_quietly(name)
             taken = [(group, self.binding.taken(space, manifest, group, step or block)) for group in manifest.groups]
+            taken = [(group, [name for name in names if name not in bound]) for group, names in taken]
             names: list[str] = [*bound]
             chosen = {name for _, names in taken for name in names}
             missing = self.owing.missing(space, manifest_digest, manifest, chosen)
@@ -297,8 +295,9 @@ class Snapshots:
 
     def _load(self, space: Namespace, group: Group) -> None:
         self._loading.append(group)
+        met: dict[int, Any] = {}
         try:
-            values = self._read(space, group)
+            values = self._read(space, group, met)
         except NotSaved as error:
             self.owing.fall_back(space, group, error)
             return
@@ -310,21 +309,21 @@ class Snapshots:
                 self._results[name] = values[entry.saved_as]
             elif name not in space.variables:
                 space.variables[name] = values[name]
-                self._saver.note(space, name, values[name], entry.digest, group)
+                self._saver.note(space, name, values[name], entry.digest, group, met.values())
                 if entry.made:
                     self.presence.note_made(values[name], entry.digest)
         self._pending.forget(current)
         self._tell_open(space, [name for name in current if name in space.variables])
 
-    def _read(self, space: Namespace, group: Group) -> Mapping[str, Any]:
+    def _read(self, space: Namespace, group: Group, met: dict[int, Any]) -> Mapping[str, Any]:
         """Objects may look up a name that is pending, and that nothing of what they hold has said."""
         try:
-            return self._reader.values(self._surveyor.codec(space), group)
+            return self._reader.values(self._surveyor.codec(space), group, met=met)
         except NotSaved as error:
             if not _misses_a_name(error):
                 raise
             self.materialise(space)
-            return self._reader.values(self._surveyor.codec(space), group)
+            return self._reader.values(self._surveyor.codec(space), group, met=met)
 
     def _tell_open(self, space: Namespace, names: Collection[str]) -> None:
         """For a body that is running, what is loaded now was there before."""

@@ -15,6 +15,16 @@ HELPERS = {
     "package_of_mine/deeper.py": "BASE = 10\ndef scale(n):\n    return n * 2 + BASE\n",
 }
 
+LIBRARY = {
+    "site-packages/library_of_others.py": "import functools\n"
+    "def counted(f):\n    def inner(*args):\n        inner.called += 1\n        return f(*args)\n    inner.called = 0\n    return inner\n"
+    "class Odd:\n    def __call__(self, n): return n + 5\n    def method(self, n): return n + 6\n    def __reduce__(self): raise TypeError('not me')\n"
+    "@counted\ndef wrapped(n): return n + 1\n"
+    "unnamed = lambda n: n + 2\npart = functools.partial(max, 3)\nodd = Odd()\nbound = odd.method\nknown = {'a': [1]}\n"
+    "def swap():\n    global wrapped, unnamed\n    wrapped, unnamed = counted(lambda n: -n), (lambda n: -n)\n",
+}
+OTHERS = "import sys\nsys.path.insert(0, 'site-packages')"
+
 NAMES: dict[str, Row] = {
     "deleted": row("a = b = 1", "del a", check="assert 'a' not in globals() and b == 1"),
     "deleted through globals": row("a = 1", "globals().pop('a')", check="assert 'a' not in globals()"),
@@ -58,6 +68,11 @@ IMPORTS: dict[str, Row] = {
     "function of a helper module": row("from helpers_of_mine import clean", "a = clean(3)", check="import helpers_of_mine as h\nassert a == 6 and clean is h.clean", files=HELPERS),
     "relative imports of a helper module": row("import package_of_mine.inner as inner", "a = inner.twice(3)", check="assert a == 16 and inner.deeper.BASE == 10", files=HELPERS),
     "star of a helper module": row("from package_of_mine.inner import *", "a = twice(BASE)", check="assert a == 30", files=HELPERS),
+    "function of a library that does not say where it is": row("from library_of_others import *", "a = wrapped(1) + unnamed(1) + part(1) + odd(1) + bound(1)", check="import library_of_others as other\nassert (wrapped, unnamed, part, odd, bound, known) == (other.wrapped, other.unnamed, other.part, other.odd, other.bound, other.known)\nassert known is other.known and a == 21", setup=OTHERS, files=LIBRARY),
+    "the same under another name": row("from library_of_others import wrapped as w, unnamed as u, part as p, odd as o, bound as b", check="import library_of_others as other\nassert [w, u, p, o, b] == [other.wrapped, other.unnamed, other.part, other.odd, other.bound]", setup=OTHERS, files=LIBRARY),
+    "function that a call has put into a library": row("import library_of_others as other\nother.swap()\nfrom library_of_others import *", "a = wrapped(1) + unnamed(1)", check="assert (a, wrapped(2), unnamed(2)) == (-2, -2, -2)", setup=OTHERS, files=LIBRARY),
+    "function that a cell has put into a library": row("import library_of_others as other\nother.wrapped = other.counted(lambda n: 7 * n)\nother.unnamed = lambda n: 8 * n\nfrom library_of_others import *", "a = wrapped(1) + unnamed(1)", check="assert (a, wrapped(2), unnamed(2)) == (15, 14, 16)", setup=OTHERS, files=LIBRARY),
+    "everything of pyplot, where figures are shown inline": row("from matplotlib.pyplot import *", check="import matplotlib.pyplot as plt\nassert draw_if_interactive is plt.draw_if_interactive and rcParams is plt.rcParams and 'IPython' in draw_if_interactive.__module__", setup="from IPython.core.pylabtools import activate_matplotlib\nactivate_matplotlib('inline')"),
     "inside a function": row("def f():\n    import helpers_of_mine\n    return helpers_of_mine.clean(1)", "a = f()", check="assert a == f() == 2", files=HELPERS),
     "module object in a container": row("import json, math\ntools = {'j': json, 'm': [math]}", check="assert tools['j'] is json and tools['m'][0].pi > 3"),
     "lazy submodule of a package": row("import concurrent.futures\npool = concurrent.futures.ThreadPoolExecutor", check="assert concurrent.futures.ThreadPoolExecutor is pool"),

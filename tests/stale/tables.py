@@ -33,6 +33,15 @@ class Change:
         return f"%%resumable {name} {self.options}\n{self.body}"
 
 
+TURNED = """%%resumable up-turned
+class Turned:
+    def __init__(self): self.lines, self.own = [['a']], {}
+    def __setstate__(self, state): self.lines, self.own, self.cache = tuple(state['lines']), state['own'], {}
+turned = Turned()
+own = turned.own"""
+"""A step whose value has other content since it was restored."""
+
+
 def change(
     before: str,
     after: str | None = None,

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.rows import Seeds, restored
-from tests.stale.tables import NEXT, Answer, Change, ask_all, change
+from tests.stale.tables import NEXT, TURNED, Answer, Change, ask_all, change
 
 pytestmark = pytest.mark.kernel
 
@@ -68,6 +68,7 @@ VALUES: dict[str, Change] = {
     "generator over the same": change(f"n = 'ab'{NEXT}x = (k for k in n){NEXT}head = next(x)", f"n = 'a' 'b'  # the same\nother = 2{NEXT}x = (k for k in n){NEXT}head = next(x)", use="next(x)"),
     "lock made by the same code": change("import threading\nx = threading.Lock()", use="x.locked()"),
     "values restored from another step": change("%%resumable up\nimport numpy as np\nx = {'a': np.arange(20_000.0), 'b': np.arange(20_000, dtype='>f8'), 'r': np.zeros(3, '>i4,<f8'), 's': {'p', 'q'}, 'f': lambda n: n}", use="x['f'](1)"),
+    "value that has other content since it was restored": change(TURNED, TURNED + NEXT + "own['k'] = 1" + NEXT + "del own['k']", use="turned is None"),
     "value that reads up its iterator when it is restored": change("%%resumable up-lines\nclass Lines:\n    def __init__(self, lines): self.lines = lines\n    def __setstate__(self, state): self.lines = list(state['lines'])\nlines = Lines(iter('ab'))", use="lines is None"),
     "map of a file that a step has written to": change(f"%%resumable up-map\n{NP}x = np.memmap('map.bin', 'u1', 'w+', shape=(8,)){NEXT}%%resumable up-write\nx[0] = 7", use="int(x.sum())"),
 }  # fmt: skip

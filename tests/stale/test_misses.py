@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.rows import Seeds
-from tests.stale.tables import NEXT, Answer, Change, ask, ask_all, change
+from tests.stale.tables import NEXT, TURNED, Answer, Change, ask, ask_all, change
 
 pytestmark = pytest.mark.kernel
 
@@ -113,6 +113,8 @@ VALUES: dict[str, Change] = {
     "order of a list": change("x = [1, 2]", "x = [2, 1]", use="x"),
     "set and frozenset": change("x = {1}", "x = frozenset({1})", use="x"),
     "nested value": change("x = {'a': [{'b': 1}]}", "x = {'a': [{'b': 2}]}", use="x"),
+    "value that was changed through an alias, and has other content since it was restored": change(TURNED, TURNED + NEXT + "own['k'] = 1", use="[turned.own, len(turned.lines)]", why="input turned changed", gives="[{'k': 1}, 1]"),
+    "value that was changed, and has other content since it was restored": change(TURNED.replace("urned", "ent"), TURNED.replace("urned", "ent") + NEXT + "tent.lines += ('b',)", use="[*tent.lines]", why="input tent changed", gives="[['a'], 'b']"),
     "value without content that a plain cell changed after it was restored": change("%%resumable up-lines\nclass Lines:\n    def __init__(self, lines): self.lines = lines\n    def __setstate__(self, state): self.lines = list(state['lines'])\nlines = Lines(iter('ab'))", f"%%resumable up-lines\nclass Lines:\n    def __init__(self, lines): self.lines = lines\n    def __setstate__(self, state): self.lines = list(state['lines'])\nlines = Lines(iter('ab')){NEXT}lines.lines += 'c'", use="[*lines.lines]", why="input lines changed", gives="['a', 'b', 'c']"),
     "boundaries of nested lists": change("x = [[1], [2, 3]]", "x = [[1, 2], [3]]", use="x"),
     "boundaries of texts": change("x = ['ab', 'c']", "x = ['a', 'bc']", use="x"),
