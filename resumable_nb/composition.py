@@ -73,7 +73,6 @@ class Session:
         self.provenance: dict[str, str] = {}
         self.specs: dict[str, StepSpec] = {}
         self.counts: Counter[str] = Counter()
-        self.saved_s = 0.0
         self.replayed: set[str] = set()  # the calls that were answered from the record
         self.memory = Memory(self.journal, store, self.lease)
         self.compensation = Compensation(self.journal, self.bus, desk=self.desk, load=self.load_all)
@@ -217,5 +216,3 @@ class Session:
                 self.control.owned()
             case "call.replayed":
                 self.replayed.add(event.facts["id"])
-            case "step.skipped":
-                self.saved_s += float(event.facts.get("saved_s", 0.0))

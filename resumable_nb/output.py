@@ -40,10 +40,14 @@ def _mute() -> Iterator[None]:
 
 
 class Recorder:
-    """Records what a shell shows between ``start`` and ``stop``. Recorders nest: each gets everything."""
+    """Records what a shell shows between ``start`` and ``stop``. Recorders nest: each gets everything.
 
-    def __init__(self, shell: Any) -> None:
+    ``closing`` shows what belongs to it at the end.
+    """
+
+    def __init__(self, shell: Any, closing: Callable[[], None] = lambda: None) -> None:
         self._shell = shell
+        self._closing = closing
         self._tap: _Tap | None = None
         self._figures: set[int] = set()
         self._outputs: list[Output] = []
@@ -64,6 +68,7 @@ class Recorder:
         """End the recording. The same list each time; inline figures that were made meanwhile are shown first."""
         tap = self._tap
         if tap is not None:
+            self._closing()
             _show_figures(self._shell, self._figures)
             self._tap = None
             tap.recorders = tuple(each for each in tap.recorders if each is not self)

@@ -130,7 +130,7 @@ def test_nothing_foreign_becomes_a_tag_in_any_view() -> None:
     worse = call(tool=EVIL, step=EVIL, arguments={EVIL: EVIL}, preview=EVIL, error=EVIL, doubt=EVIL, run=EVIL, id=EVIL)
     held = book(evil, calls=(worse,))
     hold = Hold(owner(host=EVIL), mine=False, by=EVIL, at=EVIL, waiting=True)
-    head = state.head(held, hold, name=EVIL, store=EVIL, now=200.0, saved_s=0.0, doubts=1)
+    head = state.head(held, hold, name=EVIL, store=EVIL, now=200.0, doubts=1)
     row = state.step_row(evil, held, hold, 200.0, 1)
     query = Query(text=EVIL, tool=EVIL, step=EVIL, status="done")
     page = state.select(held.calls, Query(), set(), 200.0)
@@ -180,15 +180,16 @@ def test_a_skipped_step_is_restored_and_a_failed_one_with_doubts_is_in_doubt() -
         row = state.step_row(made.steps[name], made, hold, 0.0, 0)
         assert row.word == "restored"
         assert why in row.why
-    assert state.head(made, hold, name="n", store="s", now=0.0, saved_s=10.0, doubts=1).not_repeated == 2
+    assert state.head(made, hold, name="n", store="s", now=0.0, doubts=1).not_repeated == 2
     assert state.step_word(made.steps["b"], made, hold, 1) == "in doubt"
     for status, word in (("failed", "in doubt"), ("idle", "in doubt"), ("dead", "dead"), ("paused", "paused")):
         held = dataclasses.replace(hold, status=status)
-        head = state.head(made, held, name="n", store="s", now=0.0, saved_s=0.0, doubts=1)
+        head = state.head(made, held, name="n", store="s", now=0.0, doubts=1)
         assert head.word == word
         assert ("Say so below, then run its cell again" in view.head(head, 0.0)) == (word == "in doubt")
-        assert state.head(made, held, name="n", store="s", now=0.0, saved_s=0.0, doubts=0).word == status
-    assert state.head(made, hold, name="n", store="s", now=0.0, saved_s=10.0, doubts=1).saved_s == 10.0
+        assert state.head(made, held, name="n", store="s", now=0.0, doubts=0).word == status
+    made.skipped |= {"pay/inner": 3.0, "a/inner": 4.0}
+    assert state.head(made, hold, name="n", store="s", now=0.0, doubts=1).saved_s == 14.0, "what is inside once"
 
 
 def test_progress_counts_finished_steps_and_the_running_loop() -> None:
@@ -204,7 +205,7 @@ def test_progress_counts_finished_steps_and_the_running_loop() -> None:
             "ended": False,
         }
         made.fold(deque([Event(kind="track.turn", step="b", facts=facts)]))
-    head = state.head(made, Hold(owner(), mine=True), name="n", store="s", now=205.0, saved_s=0, doubts=0)
+    head = state.head(made, Hold(owner(), mine=True), name="n", store="s", now=205.0, doubts=0)
     assert (head.done, head.total, head.fraction) == (1, 2, (1 + 0.25) / 2)
     assert head.left_s == 15.0
     assert head.elapsed_s == 10.0 + 5.0
@@ -219,7 +220,7 @@ def test_time_before_a_step_went_on_counts() -> None:
     row = state.step_row(gone, made, hold, 400.0, 0)
     assert (row.earlier_s, row.now_s) == (25.0, 35.0)
     assert state.step_row(going, made, hold, 400.0, 0).now_s == 15.0
-    seen = state.head(made, hold, name="n", store="s", now=400.0, saved_s=0, doubts=0)
+    seen = state.head(made, hold, name="n", store="s", now=400.0, doubts=0)
     assert (seen.elapsed_s, seen.left_s) == (35.0 + 15.0, 10.0)
     assert "Before it went on <b>25.0 s</b>" in view.detail(
         gone, row, [], [], doubts=frozenset(), drifted=frozenset(), by=""
@@ -232,7 +233,7 @@ def test_what_is_left_counts_steps_that_wait_to_run_again_and_names_no_moment_in
     made.again = {"a"}
     made._last["b", 2] = 30.0
     hold = Hold(owner(), mine=True)
-    head = state.head(made, hold, name="n", store="s", now=210.0, saved_s=0, doubts=0)
+    head = state.head(made, hold, name="n", store="s", now=210.0, doubts=0)
     assert head.left_s == 20.0 + 10.0
     assert "Left <b>30.0 s, at " in view.head(head, 210.0)
     head = dataclasses.replace(head, hold=dataclasses.replace(hold, waiting=True))
@@ -243,7 +244,7 @@ def test_the_owner_s_heartbeat_is_told_of_this_kernel_and_of_another_one() -> No
     made = book(step())
     for mine, who in ((True, "in this kernel (pid 7)"), (False, "in pid 7 on <bdi>here</bdi>")):
         hold = Hold(owner(beat_at=97.0), mine=mine)
-        shown = view.head(state.head(made, hold, name="n", store="s", now=100.0, saved_s=0, doubts=0), 100.0)
+        shown = view.head(state.head(made, hold, name="n", store="s", now=100.0, doubts=0), 100.0)
         assert who in shown
         assert "heartbeat 3 s ago" in shown
 
@@ -561,7 +562,7 @@ def test_a_step_to_run_again_stays_in_the_list_and_says_so(opened: Session) -> N
     for each in (held, fresh):
         row = state.step_row(each.steps["pay"], each, hold, 200.0, 0)
         assert (row.word, row.why, row.now_s, row.last_s) == ("pending", state.AGAIN, None, 10.0)
-        seen = state.head(each, hold, name="nightly", store="", now=200.0, saved_s=0.0, doubts=0)
+        seen = state.head(each, hold, name="nightly", store="", now=200.0, doubts=0)
         assert (seen.done, seen.total, seen.fraction) == (0, 1, 0.0)
     opened.journal.begin_step(step(status="running", run=opened.run))
     opened.bus.emit("step.begun", "pay")
@@ -811,6 +812,24 @@ def test_a_panel_that_comes_late_knows_what_was_skipped_before(opened: Session) 
     now = time.time()
     hold = panel._hold(now)
     assert panel._row(panel._book.steps["pay"], hold, now, []).word == "restored"
+    panel.freeze()
+
+
+def test_what_came_of_a_click_goes_when_steps_have_been_entered_since(opened: Session) -> None:
+    panel = Task(opened).panel()
+    panel._live.close()
+    panel._say("pay runs again")
+
+    def said(*events: str, later: bool = False) -> str:
+        panel._said = panel._said[0] - 11 * later, panel._said[1]
+        panel._live.events.extend(Event(kind=kind, step="pay", facts={"saved_s": 1.0}) for kind in events)
+        panel._update()
+        return str(panel._controls._said.value)
+
+    assert "pay runs again" in said("step.forgotten", later=True), "nothing has run since"
+    panel._say("pay runs again")
+    assert "pay runs again" in said("step.skipped"), "people read it first"
+    assert said(later=True) == ""
     panel.freeze()
 
 

@@ -61,3 +61,40 @@ def test_the_bar_of_a_loop_without_a_length_stands_still_when_it_has_ended() -> 
     facts = {"label": "held", "done": 3, "total": None, "resumed_at": 0, "elapsed_s": 1.0}
     assert "<progress style" in rich({**facts, "ended": False})
     assert '<progress value="1"' in rich({**facts, "ended": True})
+
+
+class KernelShell(Shell):
+    kernel = object()
+
+    def publish(self, data: dict[str, str], *, transient: dict[str, str], update: bool) -> None:
+        self.shown.append(data["text/html"])
+
+
+def test_a_loop_that_was_left_stands_still_and_tells_no_time_that_is_left() -> None:
+    shell = KernelShell()
+    progress = Progress(shell, iter(range(10_000)).__next__)
+    facts: dict[str, Any] = {"loop": "p", "label": "pages", "resumed_at": 0, "elapsed_s": 1.0, "ended": False}
+    turns(progress, 1, "outer")
+    shell.shown.clear()
+    for total in (10, None):
+        settle = progress.since()
+        progress(Event(kind="track.turn", step="a", facts={**facts, "done": 1, "total": total}))
+        assert ("9.0 s left" in shell.shown[-1]) == bool(total)
+        settle()
+        assert "pages" in shell.shown[-1]
+        assert "left" not in shell.shown[-1]
+        assert 'value="1"' in shell.shown[-1], "a bar without a value moves for ever"
+        shown = len(shell.shown)
+        settle()
+        assert len(shell.shown) == shown
+
+
+def test_a_pause_shows_how_far_loops_are_now() -> None:
+    shell = KernelShell()
+    progress = Progress(shell, lambda: 0.0)
+    facts: dict[str, Any] = {"loop": "p", "label": "", "total": 9, "resumed_at": 0, "elapsed_s": 1.0, "ended": False}
+    for done in range(4):
+        progress(Event(kind="track.turn", step="a", facts={**facts, "done": done}))
+    assert shell.shown == []
+    progress(Event(kind="control.paused", facts={"where": "loop"}))
+    assert "3/9" in shell.shown[-1]

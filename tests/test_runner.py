@@ -250,6 +250,6 @@ def test_a_step_that_goes_on_took_also_what_it_need_not_do_again(
     kernel.run(X, lambda: setattr(kernel, "now_s", 305.0))
     assert (kernel.record().earlier_s, kernel.record().duration_s) == (31.0 + 15.0, 46.0 + 5.0)
     kernel.run(X)
-    assert kernel.session.saved_s == 51.0
+    assert kernel.session.runner.skipped == {"s": 51.0}
     kernel.run(f"{X}; y = 1")
     assert (kernel.record().earlier_s, kernel.record().duration_s) == (0.0, 0.0), "a new version"

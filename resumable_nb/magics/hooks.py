@@ -65,6 +65,8 @@ class Hooks:
     _results: Results = field(init=False)
     _outside: Outside = field(init=False)
     _signals: Signals = field(init=False)
+    _progress: Progress = field(init=False)
+    _settle: Callable[[], None] = lambda: None
     _uncomplete: Callable[[], None] = field(init=False)
     _filter: Callable[[list[str]], list[str]] = field(init=False)
     _rehearsal: Rehearsal = field(init=False)
@@ -73,6 +75,7 @@ class Hooks:
         self._results = Results(self.shell)
         self._outside = Outside(self.shell, self._results)
         self._signals = Signals(self.shell)
+        self._progress = Progress(self.shell)
         self._rehearsal = Rehearsal(self.shell)
 
     @property
@@ -88,7 +91,7 @@ class Hooks:
         self.shell.events.register("post_run_cell", self.post_run_cell)
         self._outside.install()
         self._uncomplete = complete.install(self.shell)
-        session.set_shell(self, Progress(self.shell), self.tell, self._on_event, Waiting(self.shell))
+        session.set_shell(self, self._progress, self.tell, self._on_event, Waiting(self.shell))
 
     def uninstall(self) -> None:
         if session.is_open():
@@ -117,6 +120,8 @@ class Hooks:
         self._cells.append(Cell(info, text, {name: id(value) for name, value in self.shell.user_ns.items()}))
         message = rewrite.misplaced(text)
         session.set_problem(UsageError(message) if message else None)
+        if len(self._cells) == 1:
+            self._settle = self._progress.since()
         if len(self._cells) == 1 and session.is_open():
             session.current().control.begin()
             self._signals.install()
@@ -219,6 +224,7 @@ class Hooks:
 
     def _end(self, result: Any) -> None:
         """The outermost cell has ended."""
+        self._settle()
         if session.is_open():
             late = session.current().control.end()
             if late is not None and result is not None and result.success:
@@ -274,7 +280,7 @@ class Hooks:
                 self.say(f"● {spec.name}: runs again: {why}")
 
     def record(self) -> Recorder:
-        recorder = Recorder(self.shell)
+        recorder = Recorder(self.shell, self._progress.since())
         recorder.start()
         return recorder
 

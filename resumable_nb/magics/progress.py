@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from resumable_nb.events import Event
@@ -21,6 +22,16 @@ LABEL_CHARS = 60
 BAR = 24
 
 
+@dataclass(slots=True)
+class _Loop:
+    """One that runs."""
+
+    facts: dict[str, Any]
+    at_s: float
+    """When it was last shown."""
+    display_id: str = ""
+
+
 class Progress:
     """Listens to loops and shows how far they are, and how they ended.
 
@@ -31,34 +42,60 @@ class Progress:
     def __init__(self, shell: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._shell = shell
         self._clock = clock
-        self._shown: dict[tuple[str, str], tuple[str, float]] = {}
+        self._shown: dict[tuple[str, str], _Loop] = {}
         self._drawn = False
 
     def __call__(self, event: Event) -> None:
-        if event.kind != "track.turn" or threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if event.kind == "control.paused":  # no turn will come that shows how far they are
+            for each in self._shown.values():
+                self._show(each)
+        if event.kind != "track.turn":
             return
         facts = event.facts
-        loop, ended = (event.step, facts["loop"]), facts["ended"]
-        live = getattr(self._shell, "kernel", None) is not None
-        terminal = not live and sys.stdout.isatty()
-        display_id, at_s = self._shown.get(loop, ("", self._clock()))
-        interval_s = KERNEL_S if live else TERMINAL_S if terminal else LOG_S
-        if not ended and self._clock() - at_s < interval_s:
-            self._shown.setdefault(loop, (display_id, at_s))
-            return
-        if terminal:
-            self._draw("" if ended else text(facts))
-        if ended or not terminal:
-            update = live and bool(display_id)
-            display_id = display_id or uuid.uuid4().hex
+        key = event.step, facts["loop"]
+        loop = self._shown.setdefault(key, _Loop(facts, self._clock()))
+        loop.facts = facts
+        interval_s = KERNEL_S if self._is_live() else TERMINAL_S if self._is_terminal() else LOG_S
+        if facts["ended"] or self._clock() - loop.at_s >= interval_s:
+            self._show(loop)
+        if facts["ended"]:
+            del self._shown[key]
+
+    def since(self) -> Callable[[], None]:
+        """Returns what shows loops that have begun since as they are, if they were left before their end."""
+        known = [*self._shown]
+
+        def settle() -> None:
+            if threading.current_thread() is threading.main_thread():
+                for key in [each for each in self._shown if each not in known]:
+                    loop = self._shown.pop(key)
+                    loop.facts = {**loop.facts, "ended": True}
+                    if loop.display_id or self._drawn:
+                        self._show(loop)
+
+        return settle
+
+    def _is_live(self) -> bool:
+        return getattr(self._shell, "kernel", None) is not None
+
+    def _is_terminal(self) -> bool:
+        return not self._is_live() and sys.stdout.isatty()
+
+    def _show(self, loop: _Loop) -> None:
+        facts, live = loop.facts, self._is_live()
+        if self._is_terminal():
+            self._draw("" if facts["ended"] else text(facts))
+        if facts["ended"] or not self._is_terminal():
+            update = live and bool(loop.display_id)
+            loop.display_id = loop.display_id or uuid.uuid4().hex
             self._shell.display_pub.publish(
                 {"text/plain": text(facts), "text/html": rich(facts)},
-                transient={"display_id": display_id},
+                transient={"display_id": loop.display_id},
                 update=update,
             )
-        self._shown[loop] = (display_id, self._clock())
-        if ended:
-            del self._shown[loop]
+        loop.at_s = self._clock()
 
     def _draw(self, line: str) -> None:
         """Write over the terminal's line; past any recorder, whose record would hold each of them."""

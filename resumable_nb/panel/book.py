@@ -48,6 +48,8 @@ class Book:
     """The run of this process."""
     revision: int = 0
     """Goes up with each change."""
+    entered: int = 0
+    """How many steps were begun or skipped since it was made."""
     task: TaskRecord | Missing = MISSING
     runs: list[RunRecord] = field(default_factory=list)
     steps: dict[str, StepRecord] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class Book:
         while events:
             event = events.popleft()
             kind, facts = event.kind, event.facts
+            self.entered += kind in ("step.begun", "step.skipped")
             if kind in RECORDED:
                 latest[facts["record"].id] = facts["record"]
             elif kind in UNCLEAR:
@@ -203,6 +206,10 @@ class Book:
             known = (self.call(each) for each in self.replayed)
             self._answered = len(self.replayed), Counter(each.step for each in known if each is not MISSING)
         return found + sum(count for step, count in self._answered[1].items() if not self.restored(step))
+
+    def saved_s(self) -> float:
+        """What the skips of this process saved, each step once."""
+        return sum(saved_s for step, saved_s in self.skipped.items() if not self.restored(step.rpartition("/")[0]))
 
     def last_s(self, record: StepRecord) -> float | None:
         """How long the finished version before this one took."""

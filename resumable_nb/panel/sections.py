@@ -243,7 +243,7 @@ class History:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._number = 0
-        self._text = parts.field("Search", "in names, arguments, results", self._asked)
+        self._text = parts.field("Search", "names, arguments, results", self._asked)
         self._tool = parts.choice("Tool", [("all", "")], self._asked)
         self._step = parts.choice("Step", [("all", "")], self._asked)
         self._status = parts.choice("Status", [("all", ""), *((each, each) for each in _STATUSES)], self._asked)

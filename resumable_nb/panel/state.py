@@ -203,7 +203,7 @@ def _rank(record: StepRecord, book: Book) -> list[tuple[float, str]]:
     return [(book.steps[path].started_at if path in book.steps else record.started_at, path) for path in paths]
 
 
-def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: float, doubts: int) -> Head:
+def head(book: Book, hold: Hold, *, name: str, store: str, now: float, doubts: int) -> Head:
     steps = [record for record in book.steps.values() if "/" not in record.id]
     top = [record for record in steps if record.id not in book.again]
     done = sum(record.status == "done" for record in top)
@@ -231,7 +231,7 @@ def head(book: Book, hold: Hold, *, name: str, store: str, now: float, saved_s: 
         fraction=fraction,
         elapsed_s=elapsed_s,
         left_s=left_s,
-        saved_s=saved_s,
+        saved_s=book.saved_s(),
         not_repeated=book.not_repeated(),
         calls=len(book.calls),
         failed=book.total("failed"),

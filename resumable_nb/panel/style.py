@@ -15,6 +15,7 @@ _RULES: Final = """
   border-radius: 4px; padding: 8px 12px; box-sizing: border-box; width: 100%;
   container-type: inline-size; overflow: visible;
 }
+.rnb-panel .widget-box { overflow: visible; }
 .rnb-panel > .widget-html, .rnb-panel .rnb-fill { width: auto; margin: 0; height: auto; }
 .rnb-panel .widget-html-content, .rnb-panel .widget-html { line-height: 1.45; height: auto; color: var(--rnb-fg);
   font-size: inherit; min-width: 0; }
@@ -44,8 +45,10 @@ _RULES: Final = """
 .rnb-panel .rnb-row { display: grid; grid-template-columns: minmax(9em, 15em) minmax(0, 1fr); align-items: start;
   border-bottom: 1px solid var(--rnb-line); overflow: visible; margin: 0; }
 .rnb-panel .widget-text, .rnb-panel .widget-dropdown { width: auto; margin: 0; height: auto; min-height: 28px; }
+.rnb-panel .widget-text input { min-width: 14em; }
 .rnb-panel .widget-text input, .rnb-panel .widget-dropdown select { color: var(--rnb-fg);
-  background-color: var(--rnb-bg); border: 1px solid var(--rnb-line); min-width: 7em; height: 28px; }
+  background-color: var(--rnb-bg); border: 1px solid var(--rnb-line); height: 28px; }
+.rnb-panel .widget-dropdown select { min-width: 7em; }
 .rnb-panel .widget-dropdown select { padding-right: 22px; background: no-repeat var(--rnb-bg);
   background-image: linear-gradient(45deg, transparent 50%, var(--rnb-fg) 50%),
     linear-gradient(135deg, var(--rnb-fg) 50%, transparent 50%);
@@ -61,7 +64,7 @@ _RULES: Final = """
 & .rnb-track { display: block; height: 8px; background: var(--rnb-soft); border: 1px solid var(--rnb-line);
   border-radius: 4px; overflow: hidden; margin: 3px 0; }
 & .rnb-track > span { display: block; height: 100%; background: var(--rnb-bar); }
-& .rnb-cells { display: grid; grid-template-columns: 8.5em minmax(0, 1fr) 11em 5em 10em; gap: 0 10px; padding: 4px 0;
+& .rnb-cells { display: grid; grid-template-columns: 9.5em minmax(0, 1fr) 11em 5em 10em; gap: 0 10px; padding: 4px 0;
   align-items: baseline; }
 & .rnb-cells > * { min-width: 0; overflow-wrap: anywhere; } & .rnb-num { text-align: right; white-space: nowrap; }
 & .rnb-wide { grid-column: 1 / -1; }
@@ -101,6 +104,7 @@ _RULES: Final = """
 & .rnb-table.rnb-fold, & .rnb-fold tbody, & .rnb-fold tr { display: block; }
 & .rnb-table.rnb-fold tr { border-bottom: 1px solid var(--rnb-line); padding: 3px 0; }
 & .rnb-table.rnb-fold td { display: inline-block; border: 0; padding: 0 10px 0 0; max-width: 100%; }
+& .rnb-table.rnb-calls td:nth-child(3) { display: block; }
 & .rnb-table.rnb-fold td:empty, & .rnb-table.rnb-fold td.rnb-opt { display: none; }
 }
 """

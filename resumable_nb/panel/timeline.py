@@ -24,6 +24,8 @@ LANE: Final = 36
 BAR: Final = 16
 """How far below the top of its lane a bar begins: the step's name stands above it."""
 TOP: Final = 26
+FOOT: Final = 24
+"""Room below the lanes for the signs of kernels that died."""
 LETTER: Final = 20
 """Units that a letter takes where the room is as narrow as 350 pixels."""
 LANES: Final = 14
@@ -69,14 +71,14 @@ def picture(
     if not runs or not lanes:
         return ""
     stretches = _stretches(runs[-RUNS:], spans, trails, live, now)
-    height = TOP + LANE * len(lanes) + 24
+    died = sum(each.died for each in stretches.values())
+    height = TOP + LANE * len(lanes) + (FOOT if died else 8)
     parts = [_axis(stretches, height)]
     rows = {step.id: TOP + LANE * index for index, step in enumerate(lanes)}
     parts += [_lane(step, rows[step.id]) for step in lanes]
     parts += [_bar(*each, rows, stretches) for each in _worked(spans, trails, stretches, live, now)]
     parts.append(_calls(trails, rows, stretches))
-    parts += [_pause(each, stretches, height, now) for each in pauses if each.began_at is not None]
-    died = sum(each.died for each in stretches.values())
+    parts += [_pause(each, stretches, len(lanes), now) for each in pauses if each.began_at is not None]
     left_out = _left_out(len(lanes), sum("/" not in step.id for step in steps), len(stretches), len(runs))
     title = f"{plural(len(lanes), 'step')}, {plural(calls, 'tool call')}, {plural(len(runs), 'run')}, {died} died"
     return (
@@ -139,7 +141,7 @@ def _axis(stretches: dict[str, Stretch], height: int) -> str:
         parts.append(f'<line class="rnb-lane" x1="{_at(each.x)}" y1="{TOP - 6}" x2="{_at(end)}" y2="{TOP - 6}"/>')
         if each.died:
             x = _at(end + 3)
-            parts.append(f'<line class="rnb-end" x1="{x}" y1="{TOP - 6}" x2="{x}" y2="{height - 18}"/>')
+            parts.append(f'<line class="rnb-end" x1="{x}" y1="{TOP - 6}" x2="{x}" y2="{height - FOOT + 6}"/>')
             parts.append(f'<text x="{x}" y="{height - 6}" text-anchor="middle">{SIGN}</text>')
     return "".join(parts)
 
@@ -224,10 +226,10 @@ def _calls(trails: Trails, rows: dict[str, int], stretches: dict[str, Stretch]) 
     return f"<svg {room}>{strokes}</svg>{drawn}" if path else ""
 
 
-def _pause(pause: PauseRecord, stretches: dict[str, Stretch], height: int, now: float) -> str:
+def _pause(pause: PauseRecord, stretches: dict[str, Stretch], lanes: int, now: float) -> str:
     stretch = stretches.get(pause.run)
     if stretch is None or pause.began_at is None:
         return ""
     x = stretch.at(pause.began_at)
     width = max(3.0, stretch.at(pause.ended_at or now) - x)
-    return f'<rect class="rnb-pause" x="{_at(x)}" y="{TOP - 6}" width="{_at(width)}" height="{height - TOP - 14}"/>'
+    return f'<rect class="rnb-pause" x="{_at(x)}" y="{TOP - 6}" width="{_at(width)}" height="{LANE * lanes + 6}"/>'

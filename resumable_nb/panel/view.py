@@ -55,7 +55,7 @@ def head(view: Head, now: float) -> str:
         + facts(
             [
                 ("Steps", steps),
-                ("Elapsed", duration(view.elapsed_s) if view.total else ""),
+                ("Elapsed", duration(view.elapsed_s) if view.elapsed_s else ""),
                 ("Left", left),
                 ("Tool calls", calls),
                 ("Saved by skips", duration(view.saved_s) if view.saved_s else "nothing yet"),
@@ -119,8 +119,12 @@ def table(
     label: str,
     numbers: frozenset[int] = frozenset(),
     optional: frozenset[int] = frozenset(),
+    kinds: str = "",
 ) -> str:
-    """Cells are HTML. ``numbers`` are the columns that stand right, ``optional`` those that narrow views leave out."""
+    """Cells are HTML. ``numbers`` are the columns that stand right, ``optional`` those that narrow views leave out.
+
+    ``kinds``: further classes.
+    """
 
     def kind(index: int) -> str:
         return f' class="{"rnb-num " * (index in numbers)}{"rnb-opt" * (index in optional)}"'
@@ -130,7 +134,7 @@ def table(
         "<tr>" + "".join(f"<td{kind(i)}>{cell}</td>" for i, cell in enumerate(row)) + "</tr>" for row in rows
     )
     return (
-        f'<div class="rnb-wrap"><table class="rnb-table rnb-fold" aria-label="{attribute(label)}">'
+        f'<div class="rnb-wrap"><table class="rnb-table rnb-fold {kinds}" aria-label="{attribute(label)}">'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -157,6 +161,10 @@ def call(record: CallRecord, doubts: frozenset[str], drifted: frozenset[str] = f
     ]
 
 
+def call_table(rows: Iterable[Iterable[str]], label: str) -> str:
+    return table(_CALL_HEADS, rows, label, _RIGHT, _OPTIONAL, "rnb-calls")
+
+
 def _moment(at: float) -> str:
     return f"{clock_time(at).rpartition(' ')[0]} {time.strftime('%H:%M:%S', time.localtime(at))}".strip()
 
@@ -165,7 +173,7 @@ def history(page: Page) -> str:
     if not page.calls:
         return '<p class="rnb-note">No tool call fits.</p>'
     rows = [call(record, page.doubtful, page.drifted) for record in page.calls]
-    return table(_CALL_HEADS, rows, "Tool calls", _RIGHT, _OPTIONAL)
+    return call_table(rows, "Tool calls")
 
 
 def counted(page: Page) -> str:
@@ -237,7 +245,7 @@ def detail(
     parts += [f"<h4>Tool calls ({view.calls:,})</h4>"]
     if last := newest(calls):
         rows = [call(each, doubts, drifted) for each in last]
-        parts.append(table(_CALL_HEADS, rows, "Tool calls of the step", _RIGHT, _OPTIONAL))
+        parts.append(call_table(rows, "Tool calls of the step"))
     if len(calls) > MOST:
         parts.append(f'<p class="rnb-note">The newest {MOST}; all are in the history.</p>')
     parts += ["<h4>What it showed</h4>", shown(outputs)]
@@ -310,7 +318,8 @@ def static(
         more = f"Newest {len(rows)} of {total:,} steps" if total > len(rows) else "Steps"
         parts += [f"<h4>{more}</h4>", steps]
     if page.calls:
-        parts += [f"<h4>Newest of {plural(page.total, 'tool call')}</h4>", history(page)]
+        some = f"newest {len(page.calls)} of {page.total:,}" if page.total > len(page.calls) else str(page.total)
+        parts += [f"<h4>Tool calls ({some})</h4>", history(page)]
     if picture:
         frame = '<div class="rnb-wrap" tabindex="0" role="group" aria-label="Timeline">'
         parts += ["<h4>Timeline</h4>", f"{frame}{picture}</div>"]

@@ -32,6 +32,8 @@ FOREIGN_SHARE: Final = 0.05
 """How often the store is read again while another process works on the task: its events do not come here. And which
 part of the time that may take."""
 COPY_S: Final = 5.0
+SAID_S: Final = 10.0
+"""So long what came of a click stays at least; then until a step is entered."""
 
 
 class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -57,6 +59,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._status_s = self._loaded_s = self._copied_s = self._copy_s = 0.0
         self._copied = ("", 0)
         """What the copies show: the task's state in a word, and of which revision of the book."""
+        self._said = (0.0, 0)
+        """When something was said last, and how many steps had been entered then."""
         self._detail: tuple[Any, ...] = ()
         self._outputs: tuple[str, list[Any]] = ("", [])
         self._build()
@@ -142,6 +146,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._live.wake()
 
     def _say(self, text: str) -> None:
+        self._said = time.monotonic(), self._book.entered
         self._controls.say(text)
 
     # --- drawn again and again, in the panel's own thread
@@ -171,6 +176,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         hold = self._hold(now)
         doubts = state.doubtful(self._book, self._task.in_doubt)
         head = self._seen(hold, now, len(doubts))
+        said_s, entered = self._said
+        if entered != self._book.entered and time.monotonic() - said_s >= SAID_S:
+            self._say("")
         parts.put(self._head, value=view.head(head, now))
         self._controls.draw(head)
         self._doubts.draw(doubts, self._maker)
@@ -258,9 +266,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _seen(self, hold: state.Hold, now: float, doubts: int) -> state.Head:
         of = self._session
-        return state.head(
-            self._book, hold, name=of.name, store=of.store.uri, now=now, saved_s=of.saved_s, doubts=doubts
-        )
+        return state.head(self._book, hold, name=of.name, store=of.store.uri, now=now, doubts=doubts)
 
     def _draw_steps(self, hold: state.Hold, now: float, doubts: list[CallRecord]) -> None:
         records = state.ordered(self._book)
