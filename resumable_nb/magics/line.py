@@ -7,6 +7,8 @@ import json
 import re
 from typing import Any
 
+from IPython.display import display
+
 from resumable_nb import session
 from resumable_nb.errors import UsageError
 from resumable_nb.magics.options import line_parser, words
@@ -57,11 +59,11 @@ def resumable(line: str) -> Any:
     task = session.task()
     match parsed.command:
         case None if has_widgets():
-            return task.panel()
+            _show(task.panel())
         case None | "status":
             print(task.summary())
         case "panel":
-            return task.panel()
+            _show(task.panel())
         case "history":
             return task.history()
         case "steps":
@@ -75,6 +77,11 @@ def resumable(line: str) -> Any:
         case _:
             _steer(task, parsed)
     return None
+
+
+def _show(panel: Any) -> None:
+    """At once: it need not be the cell's last line."""
+    display(panel)  # type: ignore[no-untyped-call]  # IPython's has no types
 
 
 def _steer(task: Task, asked: argparse.Namespace) -> None:

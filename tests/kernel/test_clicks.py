@@ -19,7 +19,7 @@ class Panel:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        reply = client("%resumable")
+        reply = client("%resumable\n'it need not be the last line'")
         assert reply.status == "ok"
         states = {each["comm_id"]: each["data"].get("state", {}) for each in reply.of("comm_open")}
         self._comms = {str(state.get("description")): comm for comm, state in states.items()}
