@@ -33,10 +33,18 @@ def _numeric(size_bytes: int, rounds: int) -> Iterator[Race]:
     yield race("array of float64", flat)
     yield race("array of int64", flat.view(np.int64))
     yield race("frame, 10 columns, one block", pd.DataFrame(matrix, copy=False))
+    yield race("frame, 1,000 columns, one block", _in_rows(flat, 1000))
     columns = {f"c{k}": part for k, part in enumerate(np.split(flat[: flat.size // 10 * 10], 10))}
     yield race("frame, 10 columns, each its own", pd.DataFrame(columns, copy=False))
     yield race("in arrays of 1 MB", np.array_split(flat, max(1, size_bytes >> 20)))
     yield race("array in Fortran order", flat[: flat.size // 100 * 100].reshape(100, -1).T)
+    short = np.concatenate([flat.astype(np.float32)] * 2)
+    for width in (32, 1000):
+        yield race(f"float32, {width:,} columns, one block", _in_rows(short, width))
+
+
+def _in_rows(flat: np.ndarray, columns: int) -> pd.DataFrame:
+    return pd.DataFrame(flat[: flat.size // columns * columns].reshape(-1, columns), copy=False)
 
 
 def _objects(number: int, rounds: int) -> Iterator[Race]:

@@ -41,6 +41,7 @@ from matplotlib.figure import Figure
 
 from resumable_nb import threads
 from resumable_nb.canonical import arrays, carries_code, content, fingerprint
+from resumable_nb.canonical import columns as turned
 from resumable_nb.errors import NoContent
 
 
@@ -507,7 +508,7 @@ def test_consolidation_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "c16", "g", ">f8", "i8", "u1", "?", "M8[ns]"])
-@pytest.mark.parametrize(("columns", "rows"), [(2, 4096), (10, 8191), (10, 8192), (10, 8193), (33, 9001)])
+@pytest.mark.parametrize(("columns", "rows"), [(2, 4096), (10, 8191), (10, 8192), (10, 8193), (33, 9001), (64, 4500)])
 def test_columns_that_lie_across_each_other_do_not_count(
     columns: int, rows: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -520,10 +521,12 @@ def test_columns_that_lie_across_each_other_do_not_count(
         block.view("u8")[7, 1] ^= 1
     plain = {i: block[:, i].copy() for i in range(columns)}
     monkeypatch.setattr(arrays, "_RUN_BYTES", 1 << 12)
-    monkeypatch.setattr(arrays, "_ABREAST", 32)
+    monkeypatch.setattr(turned, "_ABREAST", 32)
+    monkeypatch.setattr(turned, "_CUT_BYTES", 1 << 10)
     for box_bytes in (1 << 20, 1 << 13):
-        for name in ("_BOX_BYTES", "_ROOM_BYTES", "_BAND_BYTES"):
-            monkeypatch.setattr(arrays, name, box_bytes)
+        monkeypatch.setattr(arrays, "_BOX_BYTES", box_bytes)
+        monkeypatch.setattr(turned, "_ROOM_BYTES", 1 << 16 if box_bytes == 1 << 20 else 1 << 20)
+        monkeypatch.setattr(turned, "_DESK_BYTES", box_bytes)
         monkeypatch.setattr(threads, "WORTHWHILE_BYTES", box_bytes)
         expected = fingerprint(pd.DataFrame(plain, columns=range(columns)))
         across = pd.DataFrame(block, copy=False)
@@ -532,6 +535,15 @@ def test_columns_that_lie_across_each_other_do_not_count(
         changed = block.copy()
         changed[-1, 0] = next(each for each in block[:, 0] if each != block[-1, 0])
         assert fingerprint(pd.DataFrame(changed, copy=False)) != expected
+
+
+def test_rows_that_lie_in_the_same_memory_do_not_count() -> None:
+    """A row told many times, and windows over one array, each a value further."""
+    row, flat = np.arange(16.0), np.arange(6015.0)
+    for across in (np.broadcast_to(row, (6000, 16)), np.lib.stride_tricks.sliding_window_view(flat, 16)):
+        assert across.strides[0] < 16 * 8
+        one = fingerprint(pd.DataFrame(across, copy=False))
+        assert one == fingerprint(pd.DataFrame({i: across[:, i].copy() for i in range(16)}, columns=range(16)))
 
 
 def test_blocks_beside_other_columns_do_not_count() -> None:

@@ -16,17 +16,12 @@ from typing import Any, Final
 from blake3 import blake3
 
 from resumable_nb.canonical.leaves import text
-from resumable_nb.canonical.writer import Canonical, Expander, Node, Written
+from resumable_nb.canonical.writer import Canonical, Expander, Node
 from resumable_nb.threads import shared
 
 _BOX_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 1 << 14
-_LINE_BYTES: Final = 1 << 16
-_BAND_BYTES: Final = 1 << 20
-"""What is turned in one go: few, long copies, as threads wait for each other between two."""
-_ROOM_BYTES: Final = 1 << 23
 _TILE_ROWS: Final = 16
-_ABREAST: Final = 256
 _STREAMS: Final = 40
 """Lines that are read side by side; each lies in a page of its own, and a core knows the places of some 64 pages."""
 _FAR_BYTES: Final = 512
@@ -62,7 +57,7 @@ def _array(value: Any, canon: Canonical) -> bytes | Node:
     np = sys.modules["numpy"]
     # A map of a file is its content: after a restore it is a plain array.
     plain = type(value) in (np.ndarray, np.memmap)
-    head = _head(value, b"" if plain else _name(value))
+    head = head_of(value, b"" if plain else _name(value))
     parts: list[object] = [] if plain else [vars(value)] if hasattr(value, "__dict__") else []
     bare = value.view(np.ndarray)
     if value.dtype.hasobject:
@@ -77,10 +72,10 @@ def _hashed(head: bytes, value: Any) -> blake3:
     if value.nbytes <= _BOX_BYTES:
         return _add(blake3(head), value)
     boxes = list(_boxes(value))
-    return _joined(head, shared(lambda k: _add(blake3(), boxes[k]).digest(), len(boxes), value.nbytes))
+    return joined(head, shared(lambda k: _add(blake3(), boxes[k]).digest(), len(boxes), value.nbytes))
 
 
-def _joined(head: bytes, digests: Iterable[bytes]) -> blake3:
+def joined(head: bytes, digests: Iterable[bytes]) -> blake3:
     """A large array, by the digests of its boxes."""
     return blake3(b"Nl" + head).update(b"".join(digests))
 
@@ -101,13 +96,13 @@ def _add(hasher: blake3, value: Any) -> blake3:
 
 def _boxes(value: Any) -> Iterator[Any]:
     """The parts of a large array, of about ``_BOX_BYTES``, in an order that the shape alone decides."""
-    sides = _sides(value.shape, value.itemsize)
+    sides = box_sides(value.shape, value.itemsize)
     starts = (range(0, length, side) for length, side in zip(value.shape, sides, strict=True))
     for corner in itertools.product(*starts):
         yield value[tuple(slice(start, start + side) for start, side in zip(corner, sides, strict=True))]
 
 
-def _sides(shape: tuple[int, ...], item_bytes: int) -> list[int]:
+def box_sides(shape: tuple[int, ...], item_bytes: int) -> list[int]:
     """The shape of a box: it has long runs along the last axis, and width along the first, so no layout is slow."""
     sides = [1] * len(shape)
     backwards = range(len(shape) - 1, -1, -1)
@@ -123,58 +118,11 @@ def _plain_dtype(code: str) -> str:
     return repr(sys.modules["numpy"].dtype(code))
 
 
-def _head(value: Any, kind: bytes = b"") -> bytes:
+def head_of(value: Any, kind: bytes = b"") -> bytes:
     dtype = value.dtype
     plain = dtype.kind in "biufc" and dtype.metadata is None
     shown = _plain_dtype(dtype.str) if plain else repr(dtype)
     return b"Na" + kind + text(f"{shown} {value.shape}")
-
-
-def columns_of(matrix: Any) -> list[Written]:
-    """Each column of a matrix in row order, as that column alone would be written; memory is read once for all."""
-    rows, columns = matrix.shape
-    heads = [_head(matrix[:, k]) for k in range(columns)]
-    (side,) = _sides((rows,), matrix.itemsize)
-
-    parts, groups = max(1, -(-rows // side)), range(0, columns, _ABREAST)
-
-    def turn(k: int) -> list[blake3]:
-        part, first = k // len(groups) * side, groups[k % len(groups)]
-        mine = heads[first : first + _ABREAST]
-        hashers = [blake3(head) if parts == 1 else blake3() for head in mine]
-        return _add_lines(hashers, matrix[part : part + side, first : first + _ABREAST])
-
-    found = shared(turn, parts * len(groups), matrix.nbytes)
-    own = [list(itertools.chain(*found[k * len(groups) : (k + 1) * len(groups)])) for k in range(parts)]
-    if parts == 1:
-        return [Written(b"#" + each.digest(length=16)) for each in own[0]]
-    joined = (_joined(head, (part[k].digest() for part in own)) for k, head in enumerate(heads))
-    return [Written(b"#" + each.digest(length=16)) for each in joined]
-
-
-def _add_lines(hashers: list[blake3], matrix: Any) -> list[blake3]:
-    """Add each column to its hasher; some rows at a time are turned, into a room that a cache has place for."""
-    np = sys.modules["numpy"]
-    width = len(hashers)
-    step = max(1, min(_LINE_BYTES, _ROOM_BYTES // width) // matrix.itemsize)
-    room = np.empty(width * min(step, len(matrix)), matrix.dtype)
-    for start in range(0, len(matrix), step):
-        block = _turned(matrix[start : start + step], room)
-        whole = _one_nan(np, block) if matrix.dtype.kind in "fc" else block
-        lines = whole.reshape(width, -1).view(np.uint8)
-        for hasher, line in zip(hashers, lines, strict=True):
-            hasher.update(line.data)
-    return hashers
-
-
-def _turned(matrix: Any, room: Any) -> Any:
-    """The columns of a matrix in row order as rows, in the room given: band by band, each read from memory once."""
-    rows, width = matrix.shape
-    lines = room[: rows * width].reshape(width, rows)
-    step = max(1, _BAND_BYTES // (width * matrix.itemsize))
-    for start in range(0, rows, step):
-        lines[:, start : start + step] = matrix[start : start + step].T
-    return lines
 
 
 def _object_parts(value: Any) -> list[object]:
@@ -212,7 +160,7 @@ def _content(value: Any) -> Iterator[Any]:
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
     own = value if value.flags.c_contiguous else _copy(np, value)
-    yield _bytes(np, _one_nan(np, own) if value.dtype.kind in "fc" else own)
+    yield _bytes(np, one_nan(np, own) if value.dtype.kind in "fc" else own)
 
 
 def _bytes(np: Any, value: Any) -> Any:
@@ -251,7 +199,7 @@ def _has_nan(np: Any, flat: Any) -> bool:
     return bool(most != most)
 
 
-def _one_nan(np: Any, block: Any) -> Any:
+def one_nan(np: Any, block: Any) -> Any:
     """The contiguous block with the same bits in every NaN; itself, where that is so already."""
     flat = block.reshape(-1)
     flat = flat.view(flat.real.dtype) if block.dtype.kind == "c" else flat
