@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import cloudpickle
 
-from resumable_nb.codec import rebuild
+from resumable_nb.codec import enums, rebuild
 from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map
 from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
 from resumable_nb.codec.special import Reduced, bare, makes_itself, special
@@ -128,6 +128,7 @@ class _Reducer:
         raise NotImplementedError
 
     def encode(self, value: Any) -> Encoded:
+        self._variables = {*map(id, value.values())} if type(value) is dict else set()
         self._write(value)
         taken = tuple(self._buffers.taken)
         return Encoded(self._target.getvalue(), taken, self.refs, frozenset(self.kinds), tuple(self._mapped))
@@ -191,6 +192,13 @@ class _Reducer:
         return self._sources[code.co_filename]
 
     def _class(self, kind: type) -> Reduced:
+        if enums.goes_by_name(kind):
+            key, held = self._reference(kind)
+            if not held:
+                return rebuild.make_reference, key
+            args, state = enums.taken_apart(kind)
+            how = enums.set_enum, state
+            return rebuild.make_class, (key, enums.make_enum, *args), how, None, None, rebuild.set_class
         usual = cloudpickle.Pickler.reducer_override(self, kind)
         if usual is NotImplemented or len(usual) < 6:
             return usual
@@ -242,7 +250,8 @@ class _Reducer:
         numpy = sys.modules["numpy"]
         if (root := self._shared.roots.get(id(array))) is not None and root is not array:
             offset = address(array) - address(root)
-            return rebuild.make_object_view, (root, offset, array.shape, array.strides)
+            other = () if array.dtype == root.dtype else (array.dtype,)
+            return rebuild.make_object_view, (root, offset, array.shape, array.strides, *other)
         if (owner := bytearray_under(array)) is not None:
             offset = address(array) - address(numpy.frombuffer(owner, "u1"))
             return rebuild.make_array, (
@@ -263,6 +272,13 @@ class _Reducer:
         if extent not in self._memories:
             self._memories[extent] = _Memory(*extent)
         return self._memories[extent]
+
+    def _row(self, row: Any) -> Reduced:
+        """An element of a structured array, which it shares its memory with."""
+        base = row.base
+        if base is None or (base.nbytes > LONG_ROW_BYTES and id(base) not in self._variables):
+            return NotImplemented  # nobody else has it
+        return rebuild.make_row, (base, address(row) - address(base), row.dtype)
 
     def _tensor(self, tensor: Any) -> Reduced:
         if not in_memory(tensor):
@@ -351,7 +367,7 @@ def _array_handler(kind: type) -> Handler | None:
     if tensor_type(kind):
         return _Reducer._tensor
     if numpy is None or not issubclass(kind, numpy.ndarray):
-        return None
+        return _Reducer._row if numpy is not None and issubclass(kind, numpy.void) else None
     return _Reducer._memmap if issubclass(kind, numpy.memmap) else _Reducer._array
 
 

@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from resumable_nb.codec import enums
+from resumable_nb.codec.definitions import is_filled
 from resumable_nb.codec.endings import has_ending
 from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING, digest
@@ -108,16 +110,48 @@ class Decoder(pickle.Unpickler):
         if id(kind) not in self._adopted:
             setter(kind, state)
         elif not self._library.trial:
-            # Only data: the living class has the same functions, and others may hold them.
-            for name in [] if issubclass(kind, enum.Enum) else [each for each in vars(kind) if each not in state[0]]:
-                if _is_data(name, vars(kind)[name]):
-                    delattr(kind, name)
-            for name, value in state[0].items():
-                if _is_data(name, value):
-                    setattr(kind, name, value)
+            _renew(kind, state[0])
+            if setter is enums.set_enum:
+                enums.renew(kind, state, _is_data)
+            else:
+                gone = () if issubclass(kind, enum.Enum) else vars(kind).keys() - state[0].keys()
+                for name in gone:
+                    if _is_data(name, vars(kind)[name]):
+                        delattr(kind, name)
+                for name, value in state[0].items():
+                    if _is_data(name, value):
+                        setattr(kind, name, value)
 
 
 _BOUND: Final = frozenset({"make_reference", "make_function", "make_class", "set_class"})
+
+
+def _renew(kind: type, members: dict[str, Any]) -> None:
+    """The living class has the same functions, and others may hold them; what those hold is as it was saved."""
+    for name in members.keys() & vars(kind).keys():
+        for living, saved in zip(_functions(vars(kind)[name]), _functions(members[name]), strict=False):
+            if living is saved or living.__code__.co_freevars != saved.__code__.co_freevars:
+                continue
+            living.__defaults__, living.__kwdefaults__ = saved.__defaults__, saved.__kwdefaults__
+            living.__dict__.clear()
+            living.__dict__.update(saved.__dict__)
+            for cell, other in zip(living.__closure__ or (), saved.__closure__ or (), strict=True):
+                if is_filled(other):
+                    cell.cell_contents = other.cell_contents
+
+
+def _functions(member: Any) -> list[types.FunctionType]:
+    """The functions in what is in a class."""
+    match member:
+        case property():
+            found = [member.fget, member.fset, member.fdel]
+        case staticmethod() | classmethod():
+            found = [member.__func__]
+        case functools.cached_property() | functools.partialmethod():
+            found = [member.func]
+        case _:
+            found = [member]
+    return [each for each in found if isinstance(each, types.FunctionType)]
 
 
 _BEHAVIOUR: Final = (types.FunctionType, type, staticmethod, classmethod, property, functools.cached_property)
@@ -128,7 +162,8 @@ _PLACES: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
 def _is_data(name: str, value: object) -> bool:
     """Of what is in a class: neither its code, nor what the interpreter keeps there."""
     own = name.startswith("__") or name == "_abc_impl"
-    return not (own or isinstance(value, (*_BEHAVIOUR, *_PLACES)) or hasattr(type(value), "__set_name__"))
+    theirs = hasattr(type(value), "__set_name__") and not _is_own(type(value))
+    return not (own or isinstance(value, (*_BEHAVIOUR, *_PLACES)) or theirs)
 
 
 def make_reference(*_: Any) -> Any:
@@ -225,6 +260,13 @@ def make_ended_calls() -> Any:
     return ended
 
 
+def make_type_parameter(kind: Any, name: str, values: tuple[Any, ...], options: dict[str, Any], module: str) -> Any:
+    found = kind(name, *values, **options)
+    with contextlib.suppress(AttributeError):  # an alias of Python 3.12 says where it was made
+        found.__module__ = module
+    return found
+
+
 def make_weak(kind: str, items: dict[Any, Any]) -> Any:
     return getattr(weakref, kind)(items)
 
@@ -260,10 +302,14 @@ def make_array(memory: Any, offset: int, dtype: Any, shape: Any, strides: Any, k
     return array
 
 
-def make_object_view(base: Any, offset: int, shape: Any, strides: Any) -> Any:
+def make_object_view(base: Any, offset: int, shape: Any, strides: Any, dtype: Any = None) -> Any:
     import numpy
 
-    return numpy.ndarray(shape, base.dtype, buffer=base, offset=offset, strides=strides)
+    return numpy.ndarray(shape, base.dtype if dtype is None else dtype, buffer=base, offset=offset, strides=strides)
+
+
+def make_row(base: Any, offset: int, dtype: Any) -> Any:
+    return make_object_view(base, offset, (), (), dtype)[()]
 
 
 def set_array(array: Any, content: tuple[Any, dict[str, Any]]) -> None:

@@ -13,6 +13,7 @@ import pickle
 import random
 import sys
 import types
+import typing
 import warnings
 import weakref
 from collections import OrderedDict
@@ -21,8 +22,9 @@ from typing import Any, Final
 
 import cloudpickle
 
-from resumable_nb.codec import handles, rebuild, reopen
-from resumable_nb.codec.definitions import own_dict
+from resumable_nb.codec import enums, handles, rebuild, reopen
+from resumable_nb.codec.definitions import importable, own_dict
+from resumable_nb.codec.objects import careful
 from resumable_nb.widgets import is_shell, is_tied
 
 Reduced = Any
@@ -125,6 +127,26 @@ def _weak_dict(found: Any) -> Reduced:
     return rebuild.make_weak, (type(found).__name__, dict(found.items()))
 
 
+def _new_type(found: Any) -> Reduced:
+    if importable(found):
+        return NotImplemented
+    return rebuild.make_bare, (type(found),), dict(vars(found)), None, None, rebuild.set_attributes
+
+
+def _type_parameter(found: Any) -> Reduced:
+    """Python's own way is by the name in its module."""
+    if importable(found):
+        return NotImplemented
+    options = {name: getattr(found, f"__{name}__") for name in _OPTIONS if getattr(found, f"__{name}__", None)}
+    if getattr(found, "has_default", bool)():
+        options["default"] = found.__default__
+    values = (found.__value__,) if hasattr(found, "__value__") else ()
+    return rebuild.make_type_parameter, (type(found), found.__name__, values, options, found.__module__)
+
+
+_OPTIONS: Final = ("bound", "covariant", "contravariant", "infer_variance", "type_params")
+
+
 def _random(generator: random.Random) -> Reduced:
     """The hidden generator behind ``random.random`` is a module's, not the user's."""
     hidden = getattr(random, "_inst", None)
@@ -189,6 +211,9 @@ _EXACT: Final[dict[type, Reduce]] = {
     weakref.WeakKeyDictionary: _weak_dict,
     weakref.WeakValueDictionary: _weak_dict,
     random.Random: _random,
+    typing.NewType: _new_type,
+    typing.ParamSpec: _type_parameter,
+    typing.TypeVarTuple: _type_parameter,
     **dict.fromkeys(_VIEWS, _dict_view),
     **dict.fromkeys(_ITERATORS, _dict_iterator),
     **dict.fromkeys(_SENTINELS, _sentinel),
@@ -199,10 +224,14 @@ def special(kind: type) -> Reduce | None:
     """How objects of this type are reduced; None: in the usual way."""
     if kind in _EXACT:
         return _EXACT[kind]
+    if kind is getattr(typing, "TypeAliasType", None):
+        return _type_parameter
     if is_shell(kind):
         return _shell
     if is_tied(kind):
         return _tied
+    if enums.goes_by_name(kind):
+        return enums.member
     if issubclass(kind, io.IOBase) and not issubclass(kind, io.BytesIO | io.StringIO):
         return None if any(map(_reduces_itself, kind.__mro__)) else _file
     if kind.__module__ == "itertools" and hasattr(kind, "__reduce__"):
@@ -219,6 +248,8 @@ def special(kind: type) -> Reduce | None:
         return handle
     if (figures := sys.modules.get("matplotlib.figure")) is not None and issubclass(kind, figures.Figure):
         return _figure
+    if (found := careful(kind)) is not None:
+        return found
     arrow = sys.modules.get("pyarrow")
     return _arrow if arrow is not None and issubclass(kind, arrow.Array) else None
 

@@ -118,7 +118,7 @@ class Survey:
         """
         holdings = [found for name in names if (found := self.holding(name)) is not None]
         arrays = {id(each): each for holding in holdings for each in holding.arrays}
-        flat = [each for each in arrays.values() if not each.dtype.hasobject and can_be_view(each)]
+        flat = [each for each in arrays.values() if not root(each).dtype.hasobject and can_be_view(each)]
         memory: dict[int, tuple[int, int]] = {}
         for cluster in clusters([(*bounds, each) for each in flat if (bounds := extent(each))]):
             if len(cluster) > 1:
@@ -126,7 +126,7 @@ class Survey:
                 memory |= {id(each[2]): (low, high) for each in cluster}
         owners: dict[int, list[Any]] = {}
         for each in arrays.values():
-            if each.dtype.hasobject:
+            if root(each).dtype.hasobject:
                 owners.setdefault(id(root(each)), []).append(each)
         roots = {id(each): root(each) for family in owners.values() if len(family) > 1 for each in family}
         return memory, roots
@@ -196,6 +196,9 @@ class Survey:
             case Verdict.RESULTS:
                 found.nodes[id(thing)] = thing
                 return _sources(thing)
+            case Verdict.ROW:  # of a structured array: what is set in it is set there
+                found.nodes[id(thing)] = thing
+                return [thing.base]
             case Verdict.EXPRESSION:
                 return [*thing.args]  # not the library's caches, in which all of them meet
             case _:

@@ -60,6 +60,7 @@ class Verdict(enum.Enum):
     REFERENCE = enum.auto()
     EXPRESSION = enum.auto()
     RESULTS = enum.auto()
+    ROW = enum.auto()
 
 
 _verdicts: dict[type, Verdict] = dict.fromkeys(ATOMS, Verdict.STOP)
@@ -96,6 +97,8 @@ def _judge(kind: type) -> Verdict:
     if numpy is not None:
         if issubclass(kind, numpy.ndarray):
             return Verdict.ARRAY
+        if issubclass(kind, numpy.void):
+            return Verdict.ROW
         if issubclass(kind, numpy.generic | numpy.dtype | numpy.ufunc):
             return Verdict.STOP
     if torch is not None and hasattr(torch, "Tensor") and issubclass(kind, torch.Tensor):
