@@ -14,6 +14,10 @@ ASSIGNED: Final = "assigned "
 """What the name of a key part begins with that is the value of a variable that no code of the step need mention."""
 
 
+SCRIPT: Final = "script "
+"""What the name of a key part begins with that is a file of code which the step's code names."""
+
+
 class Change(msgspec.Struct, frozen=True):
     """One part of a step key that differs: ``old`` or ``new`` is empty where the part came or went."""
 
@@ -28,6 +32,8 @@ class Change(msgspec.Struct, frozen=True):
         if self.part == "input" and self.name.startswith(SHARING):
             return self._shared()
         verb = "is new" if not self.old else "is gone" if not self.new else "changed"
+        if self.part == "file" and self.name.startswith(SCRIPT):
+            return f"{self.name} {verb}"
         return f"{self.part} {self.name.removeprefix(ASSIGNED)} {verb}"
 
     def _shared(self) -> str:

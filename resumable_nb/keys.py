@@ -14,21 +14,33 @@ from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.fingerprint import Known, Lookup, describe, step_key
 from resumable_nb.groups import ITSELF
 from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
+from resumable_nb.scripts import Scripts, unchanged
 from resumable_nb.snapshot import Before, Capture, Namespace, Snapshots
 
 
 class Keys:
     """``lookup`` gives the variables of a namespace to ``step_key``."""
 
-    def __init__(self, configured: Configured, snapshots: Snapshots, lookup: Callable[[Namespace], Lookup]) -> None:
+    def __init__(
+        self,
+        configured: Configured,
+        snapshots: Snapshots,
+        lookup: Callable[[Namespace], Lookup],
+        scripts: Scripts,
+    ) -> None:
         self._configured = configured
         self._snapshots = snapshots
         self._lookup = lookup
+        self._scripts = scripts
 
-    def now(
-        self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING, known: Mapping[str, str] = {}
-    ) -> StepKey:
+    def now(self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING) -> StepKey:
         """What the step's result depends on, now; with what else the recorded one turned out to depend on."""
+        key = self._all(spec, space, recorded, {})
+        return key if recorded is MISSING else self._scripts.now(key, recorded)
+
+    def _all(
+        self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing, known: Mapping[str, str]
+    ) -> StepKey:
         names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
         key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
         key = assigned.now(
@@ -68,9 +80,8 @@ class Keys:
         self, execution: Execution, space: Namespace, capture: Capture, outputs: Collection[Mapping[str, Any]]
     ) -> StepKey:
         """What the step has turned out to depend on, as that was when its body began."""
-        key = self._configured.key_at_start(
-            execution.scope.key, execution.record, outputs, execution.spec.body, space.variables
-        )
+        key = unchanged(execution.scope.key, execution.spec.base)
+        key = self._configured.key_at_start(key, execution.record, outputs, execution.spec.body, space.variables)
         through = capture.joints.keys() & capture.changed
         key = assigned.found_in(key, capture.perhaps, self._lookup(space), earlier=through)
         return sharing.found(key, capture.joints)
@@ -82,5 +93,5 @@ class Keys:
         # What the capture has just found unchanged may be large, and need not be read once more.
         key = sharing.left_out(key)
         known = {name: mark for name, mark in execution.key.inputs.items() if name in unchanged}
-        now = self.now(execution.spec, space, msgspec.structs.replace(execution.record, key=key), known)
+        now = self._all(execution.spec, space, msgspec.structs.replace(execution.record, key=key), known)
         return plan.own_changes(key, now)

@@ -26,6 +26,7 @@ from resumable_nb.preview import scrub
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.replay import Replays
 from resumable_nb.scope import Entry, StepScope
+from resumable_nb.scripts import Scripts
 from resumable_nb.snapshot import Before, Namespace, Snapshots
 from resumable_nb.source import Body
 
@@ -70,7 +71,8 @@ class Runner:
         self._clock = clock
         self._monotonic = time.monotonic
         self._configured = Configured(journal)
-        self.keys = Keys(self._configured, snapshots, lookup)
+        self._scripts = Scripts(journal)
+        self.keys = Keys(self._configured, snapshots, lookup, self._scripts)
         self.replays = Replays(snapshots, journal, bus)
         self._started_s: dict[str, float] = {}
         self.skipped: dict[str, float] = {}
@@ -95,6 +97,7 @@ class Runner:
         decision = plan.decide_step(
             recorded, key, spec.options, missing_files(spec), foreign=foreign, may_wait=waits, is_set_up=here
         )
+        self._scripts.entered(spec.id)
         if recorded is MISSING and (done := self._journal.versions(spec.id)):  # its record was put aside
             decision = plan.Run(done[-1].version + 1, plan.ASKED)
         if isinstance(decision, plan.Skip) and self._memory.changed(decision.record):

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -265,6 +266,8 @@ def test_cell_magic_body_that_is_no_python_counts_as_words() -> None:
         ("get_ipython().system('echo $first $$second.third $HOME')", {"first", "second", "HOME"}),
         ("get_ipython().run_line_magic('pip', 'install numpy')", set()),
         ("get_ipython().run_line_magic('cd', '{folder}')", {"folder"}),
+        ("get_ipython().run_cell_magic('sx', '', 'ls $folder\\nwc {name}')", {"folder", "name"}),
+        ("get_ipython().run_line_magic('config', 'IPCompleter.greedy = wanted')", {"wanted", "IPCompleter"}),
         ("get_ipython().run_cell_magic('bash', '-s $n', 'echo numpy {k} $m')", {"n"}),
         ("get_ipython().run_cell_magic('writefile', 'x.py', 'import numpy\\nprint(numpy)')", set()),
     ],
@@ -645,3 +648,23 @@ def test_variables_of_the_environment_that_code_names(text: str, names: set[str]
 def test_what_a_body_has_surely_bound_at_its_end(text: str, names: str) -> None:
     """A block's body may be left by a break: then nothing is sure."""
     assert analyse(ast.parse(text)).bound == set(names)
+
+
+@pytest.mark.parametrize(
+    ("code", "scripts"),
+    [
+        ("get_ipython().system('python sub/a.py --n 1 && ./b.sh')", {"sub/a.py", "./b.sh"}),
+        ("get_ipython().run_line_magic('run', '-i a')", {"a.py"}),
+        ("get_ipython().run_line_magic('run', 'set_up.ipynb')", {"set_up.ipynb"}),
+        ("get_ipython().run_cell_magic('time', '', '%run a')", {"a.py"}),
+        ("subprocess.run(['python', '-m', 'a.b'])", set()),
+        ("os.system('python -m a.b')", {"a/b.py", "a/b/__main__.py"}),
+        ("def f():\n    return open('~/a.py')", {"~/a.py"}),
+        ("print('a.pyc, x.python and my.notebook.ipynb')", set()),
+    ],
+)
+def test_files_of_code_that_code_names(code: str, scripts: set[str]) -> None:
+    assert body(code).scripts == scripts
+    function: dict[str, Any] = {}
+    exec("def f():\n" + textwrap.indent(code, "    "), function)
+    assert names_of(function["f"].__code__).scripts == scripts

@@ -13,6 +13,7 @@ from blake3 import blake3
 from resumable_nb.canonical import user_module
 from resumable_nb.errors import UsageError
 from resumable_nb.fingerprint.reach import Lookup, Reach
+from resumable_nb.fingerprint.scripts import contents
 from resumable_nb.model import StepKey, StepOptions, digest
 from resumable_nb.source import Body
 
@@ -29,7 +30,7 @@ def step_key(
     is_user_module: Callable[[types.ModuleType | str], bool] = user_module,
     names: Collection[str] = (),
 ) -> StepKey:
-    """What the step depends on now. ``base`` is the folder that declared files are relative to.
+    """What the step depends on now. ``base`` is the folder that files are relative to.
 
     ``names`` are the visible variables, for code that may look up any name (``globals()``, ``eval``). A value is not
     loaded where its digest is known, unless it holds functions or objects of the user's, whose code is followed.
@@ -42,7 +43,7 @@ def step_key(
         source=digest(body.normal.encode("utf-8", "surrogatepass")),
         functions=dict(sorted(reach.functions.items())),
         inputs=dict(sorted(reach.inputs.items())),
-        files=files(options.files, base),
+        files=files(options.files, base) | contents(reach.scripts, base),
         options=options.in_key(),
     )
 

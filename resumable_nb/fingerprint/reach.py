@@ -82,6 +82,7 @@ class Reach:
     ) -> None:
         self.functions: dict[str, str] = {}
         self.inputs: dict[str, str] = {}
+        self.scripts: set[str] = set()
         self._lookup = lookup
         self._is_user = is_user
         self._body = body
@@ -93,6 +94,7 @@ class Reach:
         """Everything that the step's own code reaches."""
         body = self._body
         self._environment(body.environment)
+        self.scripts |= body.scripts
         use = Names(body.reads, body.attributes, body.bare, body.imports)
         for each in sorted(body.imports, key=repr):
             self._imported(each, use, "")
@@ -238,6 +240,7 @@ class Reach:
         use = names_of(function.__code__)
         members, module = function.__globals__, home(function)
         self._environment(use.environment)
+        self.scripts |= use.scripts
         for each in sorted(use.imports, key=repr):
             self._imported(each, use, str(members.get("__package__") or ""))
         for name in sorted(use.globals):

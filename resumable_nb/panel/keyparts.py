@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from resumable_nb.change import ASSIGNED, SHARING
+from resumable_nb.change import ASSIGNED, SCRIPT, SHARING
 from resumable_nb.configured import PART
 from resumable_nb.groups import ITSELF, SAME
 from resumable_nb.model import StepRecord
@@ -23,7 +23,12 @@ def rows(record: StepRecord) -> Iterator[Row]:
     )  # fmt: skip
     for kind, marks in groups:
         for name, mark in list(marks.items())[:MOST]:
-            yield _input(name, mark, record.previews.get(name, "")) if kind == "input" else (kind, name, "", mark[:12])
+            if kind == "input":
+                yield _input(name, mark, record.previews.get(name, ""))
+            elif name.startswith(SCRIPT):
+                yield SCRIPT.strip(), name.removeprefix(SCRIPT), "", mark[:12]
+            else:
+                yield kind, name, "", mark[:12]
         if (more := len(marks) - MOST) > 0:
             yield kind, "", f"and {more:,} more", ""
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from resumable_nb.source import ambient
+from resumable_nb.source import ambient, scripts
 from resumable_nb.source.flow import Flow
 from resumable_nb.source.scope import Found, Import
 from resumable_nb.source.setting import sets
@@ -47,6 +47,8 @@ class Body:
     touched: Touched = field(default_factory=Touched)
     environment: frozenset[str] = frozenset()
     """Variables of the environment that it names."""
+    scripts: frozenset[str] = frozenset()
+    """Paths that it names of files with code."""
 
 
 def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str], str] | None = None) -> Body:
@@ -72,6 +74,7 @@ def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str],
         only_deferred=frozenset(found.only_deferred),
         touched=touched(statements),
         environment=ambient.in_tree(statements),
+        scripts=scripts.in_tree(statements),
     )
 
 

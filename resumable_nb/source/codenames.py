@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from resumable_nb.source import ambient, quoted
+from resumable_nb.source import ambient, quoted, scripts
 from resumable_nb.source.scope import DYNAMIC, IMPORTERS, Import
 
 _GLOBAL: Final = frozenset(
@@ -41,6 +41,8 @@ class Names:
     imports: frozenset[Import]
     environment: frozenset[str] = frozenset()
     """Variables of the environment that it names."""
+    scripts: frozenset[str] = frozenset()
+    """Paths that it names of files with code."""
     stores: frozenset[str] = frozenset()
     """Globals that it binds or deletes."""
 
@@ -53,10 +55,12 @@ def names_of(code: types.CodeType) -> Names:
     bare: set[str] = set()
     imports: set[Import] = set()
     environment: set[str] = set()
+    named: set[str] = set()
     stores: set[str] = set()
     for each in _codes(code):
         steps = [i for i in dis.get_instructions(each) if i.opname not in _NOTHING]
         environment.update(ambient.in_code(steps))
+        named.update(scripts.in_code(each))
         if "__main__" in each.co_consts and "modules" in (*each.co_names, *each.co_varnames):
             names |= _ANY_NAME  # sys.modules["__main__"]
         for constant in _texts(each):
@@ -88,6 +92,7 @@ def names_of(code: types.CodeType) -> Names:
         frozenset(bare),
         frozenset(imports),
         frozenset(environment),
+        frozenset(named),
         frozenset(stores),
     )
 

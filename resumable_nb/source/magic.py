@@ -19,13 +19,15 @@ _DYNAMIC: Final = frozenset(
 """Magics that may touch every variable."""
 _TEXTS: Final = frozenset(
     {
-        "!", "HTML", "SVG", "alias", "autoreload", "bash", "cat", "cd", "conda", "config", "cp", "env", "html",
+        "!", "HTML", "SVG", "alias", "autoreload", "bash", "cat", "cd", "conda", "cp", "env", "html",
         "javascript", "js", "latex", "ldir", "less", "lf", "lk", "ll", "load_ext", "ls", "lx", "mamba", "man",
         "markdown", "matplotlib", "micromamba", "mkdir", "more", "mv", "perl", "pip", "reload_ext", "rm", "rmdir",
         "ruby", "script", "set_env", "sh", "svg", "sx", "system", "unload_ext", "uv", "writefile",
     }
 )  # fmt: skip
 """Magics that take a text, in whose first line IPython puts the values of ``$name`` and ``{expression}`` alone."""
+_ALL_OF_IT: Final = frozenset({"!", "sx", "system"})
+"""Those of them in whose other lines it does so, too."""
 _PUT_IN: Final = re.compile(r"\$+([^\W\d]\w*)")
 
 
@@ -57,7 +59,8 @@ def magic_call(node: ast.Call, transform: Callable[[str], str] | None) -> Magic 
         return Magic()
     dynamic = name in _DYNAMIC or len(texts) < len(node.args) - (method == "run_line_magic")
     if method in ("system", "getoutput") or name in _TEXTS:
-        return Magic(names=_put_in(parts[0]) if parts else frozenset(), dynamic=dynamic)
+        text = "\n".join(parts) if method in ("system", "getoutput") or name in _ALL_OF_IT else "".join(parts[:1])
+        return Magic(names=_put_in(text), dynamic=dynamic)
     parsed = [(text, _parse(text, transform)) for text in parts if text.strip()]
     names = {word for text, code in parsed if code is None for word in _IDENTIFIER.findall(text)}
     blocks = tuple(code for _, code in parsed if code is not None)

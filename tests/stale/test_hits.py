@@ -219,3 +219,19 @@ def test_upstream_run_again_with_another_result(seeds: Seeds) -> None:
     kernel = seeds()
     assert all(restored(kernel(cell)) for cell in (up.format(2), down, draw))
     assert kernel("int(z), int(np.random.randint(100))").value == "(40, 15)"
+
+
+def test_scripts_that_steps_write_count_where_they_stand(seeds: Seeds) -> None:
+    write, run = "%%resumable {0}\nopen('m.py', 'w').write('n = {1}') and None", "%%resumable {0}\n%run m.py\n{0} = n"
+    cells = [write.format("w1", 1), run.format("r1"), write.format("w2", 2), run.format("r2")]
+    seeds()(*cells)
+    for _ in range(2):
+        kernel = seeds()
+        assert all(restored(kernel(cell)) for cell in cells)
+        assert kernel("r1, r2").value == "(1, 2)"
+    cells[2] = write.format("w2", 3)
+    kernel = seeds()
+    assert [restored(kernel(cell)) for cell in cells] == [True, True, False, False]
+    assert kernel("r1, r2").value == "(1, 3)"
+    kernel = seeds()
+    assert all(restored(kernel(cell)) for cell in cells)
