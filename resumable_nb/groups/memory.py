@@ -36,8 +36,8 @@ def clusters(spans: list[tuple[int, int, Any]]) -> Iterator[list[tuple[int, int,
 
 
 def root(array: Any) -> Any:
-    """The array at the end of the chain of bases."""
-    while type(array.base) is type(array) or hasattr(array.base, "__array_interface__"):
+    """The array at the end of the chain of bases; what lends a tensor's memory to it is none."""
+    while hasattr(array.base, "__array_interface__") and hasattr(array.base, "base"):
         array = array.base
     return array
 
