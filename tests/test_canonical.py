@@ -40,7 +40,7 @@ from hypothesis import given, settings
 from matplotlib.figure import Figure
 
 from resumable_nb import threads
-from resumable_nb.canonical import arrays, carries_code, content, fingerprint
+from resumable_nb.canonical import arrays, carries_code, content, fingerprint, frames, turning
 from resumable_nb.canonical import columns as turned
 from resumable_nb.errors import NoContent
 
@@ -275,6 +275,15 @@ def test_an_array_with_many_unusual_nans() -> None:
     assert np.isnan(odd[0])
 
 
+@pytest.mark.parametrize("sign", [0, 0x8000])
+def test_nans_of_two_bytes_are_one_and_infinity_is_none(sign: int) -> None:
+    def told(bits: int) -> str:
+        return fingerprint(np.array([0x3C00, bits | sign, 0xBC00], "u2").view("f2"))
+
+    assert {told(bits) for bits in (0x7C01, 0x7D55, 0x7FFF)} == {fingerprint(np.array([1, np.nan, -1], "f2"))}
+    assert told(0x7C00) == fingerprint(np.array([1, -np.inf if sign else np.inf, -1], "f2"))
+
+
 def test_sharing_does_not_count() -> None:
     inner = [1, [2]]
     assert fingerprint([inner, inner]) == fingerprint([[1, [2]], [1, [2]]])
@@ -443,7 +452,17 @@ def test_memory_layout_does_not_count(shape: tuple[int, int], dtype: str) -> Non
     assert set(digests.values()) == {fingerprint(one)}, digests
 
 
-SHAPES = [(300, 700), (2, 90_000), (90_000, 2), (9, 20_001), (3, 50, 1300), (1300, 50, 3), (40, 3, 50, 33), (200_001,)]
+SHAPES = [
+    (300, 700),
+    (512, 300),
+    (2, 90_000),
+    (90_000, 2),
+    (9, 20_001),
+    (3, 50, 1300),
+    (1300, 50, 3),
+    (40, 3, 50, 33),
+    (200_001,),
+]
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i2", "?", "M8[ns]", "c16", "S5"])
@@ -521,12 +540,13 @@ def test_columns_that_lie_across_each_other_do_not_count(
         block.view("u8")[7, 1] ^= 1
     plain = {i: block[:, i].copy() for i in range(columns)}
     monkeypatch.setattr(arrays, "_RUN_BYTES", 1 << 12)
+    monkeypatch.setattr(frames, "_MANY", 0)
     monkeypatch.setattr(turned, "_ABREAST", 32)
     monkeypatch.setattr(turned, "_CUT_BYTES", 1 << 10)
     for box_bytes in (1 << 20, 1 << 13):
         monkeypatch.setattr(arrays, "_BOX_BYTES", box_bytes)
         monkeypatch.setattr(turned, "_ROOM_BYTES", 1 << 16 if box_bytes == 1 << 20 else 1 << 20)
-        monkeypatch.setattr(turned, "_DESK_BYTES", box_bytes)
+        monkeypatch.setattr(turning, "_DESK_BYTES", box_bytes)
         monkeypatch.setattr(threads, "WORTHWHILE_BYTES", box_bytes)
         expected = fingerprint(pd.DataFrame(plain, columns=range(columns)))
         across = pd.DataFrame(block, copy=False)
@@ -859,6 +879,28 @@ def test_digests_of_large_arrays_are_pinned_with_and_without_nans(
     assert fingerprint(flat) == digests[0]
     assert fingerprint(matrix) == fingerprint(np.asfortranarray(matrix)) == digests[1]
     assert fingerprint(pd.DataFrame(matrix)) == digests[2]
+
+
+@pytest.mark.parametrize("worthwhile_bytes", [0, 1 << 40], ids=["together", "one by one"])
+def test_digests_of_many_arrays_are_pinned_whoever_hashes_them(
+    worthwhile_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "WORTHWHILE_BYTES", worthwhile_bytes)
+    many = [np.arange(k, k + 70_000) / 7 for k in range(20)]
+    many[3][5] = np.nan
+    many[4].view("u8")[6] = 0xFFF8000000000001
+    value = [*many, "x", many[0], many[1].astype("f4"), {"a": many}]
+    assert fingerprint(value) == "c38980be022fe46446cf0a2bf590b7c2"
+    many[-1][-1] += 1
+    assert fingerprint(value) != "c38980be022fe46446cf0a2bf590b7c2"
+
+
+def test_an_array_that_is_known_is_not_read_with_the_others() -> None:
+    many = [np.arange(k, k + 70_000) for k in range(20)]
+    own = {id(many[7]): "seven"}
+    found = fingerprint([*many], known=lambda each: own.get(id(each)))
+    many[7][:] = 0
+    assert found == fingerprint([*many], known=lambda each: own.get(id(each))) != fingerprint([*many])
 
 
 def test_what_changes_while_it_is_read_has_no_content() -> None:

@@ -16,16 +16,18 @@ from typing import Any, Final
 from blake3 import blake3
 
 from resumable_nb.canonical.leaves import text
+from resumable_nb.canonical.turning import Desk
 from resumable_nb.canonical.writer import Canonical, Expander, Node
-from resumable_nb.threads import shared
+from resumable_nb.threads import WORTHWHILE_BYTES, shared
 
 _BOX_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 1 << 14
+_AHEAD_BYTES: Final = 1 << 15
+_MANY: Final = 1024
 _TILE_ROWS: Final = 16
-_STREAMS: Final = 40
-"""Lines that are read side by side; each lies in a page of its own, and a core knows the places of some 64 pages."""
 _FAR_BYTES: Final = 512
-_LONG_BYTES: Final = 1 << 12
+_INFINITE: Final = 0x7C00
+"""Of 16 bits."""
 
 
 def numpy_expander(kind: type) -> Expander | None:
@@ -64,8 +66,26 @@ def _array(value: Any, canon: Canonical) -> bytes | Node:
         return Node(head, [*_object_parts(bare), *parts])
     if canon.known is not None and plain and (known := canon.known(value)) is not None:
         return b"K" + text(known)
+    if plain and _AHEAD_BYTES <= value.nbytes <= _BOX_BYTES:
+        _ahead(canon)
     digest = b"#" + _hashed(head, bare).digest(length=16)
     return Node(b"Nd" + digest, parts) if parts else digest
+
+
+def _ahead(canon: Canonical) -> None:
+    """Hash the arrays that come after this one: each is done with before a thread is there, all of them are not."""
+    np = sys.modules["numpy"]
+    beside: list[Any] = [
+        each
+        for each in canon.following(_MANY)
+        if type(each) is np.ndarray and not each.dtype.hasobject and _AHEAD_BYTES <= each.nbytes <= _BOX_BYTES
+        if canon.known is None or canon.known(each) is None
+    ]
+    size_bytes = sum(each.nbytes for each in beside)
+    if size_bytes > WORTHWHILE_BYTES:
+        found = shared(lambda k: _hashed(head_of(beside[k]), beside[k]).digest(length=16), len(beside), size_bytes)
+        for each, digest in zip(beside, found, strict=True):
+            canon.foretell(each, b"#" + digest)
 
 
 def _hashed(head: bytes, value: Any) -> blake3:
@@ -82,13 +102,12 @@ def joined(head: bytes, digests: Iterable[bytes]) -> blake3:
 
 def _add(hasher: blake3, value: Any) -> blake3:
     np = sys.modules["numpy"]
-    if value.dtype.char in "fd" and value.dtype.isnative and value.flags.c_contiguous:
+    if value.dtype.char in "efd" and value.dtype.isnative and value.flags.c_contiguous:
         # Hashed first, and looked at while it is in the cache: most have no NaN, and that is cheapest.
         before = hasher.copy()
         hasher.update(_bytes(np, value))
-        if not _has_nan(np, value.reshape(-1)):
-            return hasher
-        hasher = before
+        usual = one_nan(np, value)
+        return hasher if usual is value else before.update(_bytes(np, usual))
     for data in _content(value):
         hasher.update(data)
     return hasher
@@ -177,39 +196,37 @@ def _copy(np: Any, block: Any) -> Any:
             own[..., k] = block[..., k]
         return own
     near = min(range(block.ndim), key=lambda axis: abs(block.strides[axis]), default=0)
-    few = block.ndim < 2 or block.shape[near] < _TILE_ROWS or block.size <= _STREAMS * block.shape[near]
-    if few or abs(block.strides[-1]) < _FAR_BYTES:
+    few = block.ndim < 2 or block.shape[near] < _TILE_ROWS or near == block.ndim - 1
+    if few or abs(block.strides[-1]) < _FAR_BYTES or block.shape[-1] < _TILE_ROWS:
         own[...] = block
         return own
-    turned, planes = np.moveaxis(own, near, -2), np.moveaxis(block, near, -2)
-    long = block.shape[near] * block.itemsize >= _LONG_BYTES
+    turned, planes, desk = np.moveaxis(own, near, -2), np.moveaxis(block, near, -2), Desk(np)
     for where in np.ndindex(planes.shape[:-2]):
-        for start in range(0, width, _STREAMS):
-            part = planes[where][:, start : start + _STREAMS]
-            # Short pieces first as they lie, then turned round within the nearest cache.
-            turned[where][:, start : start + _STREAMS] = part if long else part.copy("K")
+        desk.turn(planes[where].T, turned[where])
     return own
 
 
 def _has_nan(np: Any, flat: Any) -> bool:
     if not flat.size:
         return False
+    if flat.dtype.char == "e":  # those of half the size are not compared fast; by their bits, NaNs lie above the rest
+        return bool(flat.view("i2").max() > _INFINITE or flat.view("u2").max() > _INFINITE | 1 << 15)
     with np.errstate(invalid="ignore"):
         most = np.maximum.reduce(flat)
     return bool(most != most)
 
 
 def one_nan(np: Any, block: Any) -> Any:
-    """The contiguous block with the same bits in every NaN; itself, where that is so already."""
+    """The contiguous block with the same bits in every NaN; the block itself, where that is so already."""
     flat = block.reshape(-1)
     flat = flat.view(flat.real.dtype) if block.dtype.kind == "c" else flat
     if not _has_nan(np, flat):
-        return flat
+        return block
     missing = np.isnan(flat)
     bits = flat.view(f"u{flat.dtype.itemsize}")
     usual = np.array([np.nan], flat.dtype).view(bits.dtype)[0]
     if np.count_nonzero(bits == usual) == np.count_nonzero(missing):
-        return flat
+        return block
     own = flat.copy()
     np.copyto(own, np.nan, where=missing)
     return own

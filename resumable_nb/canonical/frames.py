@@ -12,8 +12,8 @@ from resumable_nb.canonical.columns import columns_of
 from resumable_nb.canonical.leaves import count, text
 from resumable_nb.canonical.writer import Canonical, Expander, Node
 
-_MANY_ROWS: Final = 4096
-_NUMBERS: Final = "?bBhHiIlLqQefdFD"
+_MANY: Final = 1 << 15
+_NUMBERS: Final = "?bBhHiIlLqQefdFDmM"
 """Codes of dtypes whose bytes are their content; long doubles have padding."""
 
 
@@ -79,7 +79,7 @@ def _columns(value: Any) -> list[Any]:
     np = sys.modules["numpy"]
     own = dict(_block_columns(np, value))
     columns = [own[i] if i in own else _values(value.iloc[:, i]) for i in range(value.shape[1])]
-    if len(value) < _MANY_ROWS:
+    if value.size < _MANY:
         return columns
     blocks: dict[tuple[object, int, int], list[int]] = {}
     for i, each in enumerate(columns):
@@ -96,8 +96,9 @@ def _columns(value: Any) -> list[Any]:
 def _block_columns(np: Any, value: Any) -> Iterator[tuple[int, Any]]:
     """Columns that lie in blocks of numpy's, each with its place: the frame itself takes 30 µs to give one."""
     for block in getattr(value._mgr, "blocks", ()):
-        if isinstance(block.values, np.ndarray):
-            yield from zip(block.mgr_locs.as_array.tolist(), block.values, strict=True)
+        values = block.values if isinstance(block.values, np.ndarray) else getattr(block.values, "_ndarray", None)
+        if values is not None and isinstance(block.dtype, np.dtype):  # those of times are wrapped
+            yield from zip(block.mgr_locs.as_array.tolist(), values, strict=True)
 
 
 def _address(column: Any) -> int:

@@ -155,6 +155,18 @@ class Canonical:
                 stack.pop()
                 self._finish(frame, stack[-1])
 
+    def following(self, many: int) -> Sequence[Any]:
+        """What comes after the part that is being taken apart."""
+        if not self._stack:
+            return ()
+        frame = self._stack[-1]
+        return frame.node.parts[frame.next : frame.next + many]
+
+    def foretell(self, part: object, chunk: bytes) -> None:
+        """The chunk of a part that has no parts of its own, and is not met yet."""
+        self._memo[id(part)] = chunk
+        self._alive.append(part)
+
     def _go_on(self, frame: _Frame) -> _Frame | None:
         """Write parts until one of them is a node of its own."""
         node, chunks = frame.node, frame.chunks
