@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -37,6 +37,12 @@ class Ownership(Protocol):
     def guard(self, read: Read) -> None: ...
     def owner(self) -> Owner | Missing: ...
     def life(self, owner: Owner) -> Life: ...
+
+
+def waited_s(pauses: Iterable[PauseRecord], run: str, since: float, until: float) -> float:
+    """How long a run waited in pauses between two moments."""
+    waits = ((each.began_at, each.ended_at or until) for each in pauses if each.want == "pause" and each.run == run)
+    return sum(max(0.0, min(end, until) - max(began, since)) for began, end in waits if began is not None)
 
 
 class Control:
@@ -72,6 +78,8 @@ class Control:
         self._watcher: threading.Thread | None = None
         self._seen = ""
         self._resumed = False
+        self._waited_s = 0.0
+        self._waits_since_s: float | None = None
         self.stops = 0
         """How often ``Stopped`` was raised: who caught it can be told by that."""
 
@@ -103,6 +111,12 @@ class Control:
     def pauses(self) -> list[PauseRecord]:
         """Every pause and stop of the task, oldest first."""
         return [msgspec.json.decode(data, type=PauseRecord) for _, data in self._store.scan("pause/")]
+
+    @property
+    def waited_s(self) -> float:
+        """How long this process has waited in pauses: that is no work."""
+        since_s = self._waits_since_s
+        return self._waited_s + (0.0 if since_s is None else self._monotonic() - since_s)
 
     def on_poll(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call it at safe points of the main thread: at most 20 times a second, and so often while paused.
@@ -271,12 +285,18 @@ class Control:
             first = record is not None and record.began_at is None
             if record is not None and first:
                 self._record = msgspec.structs.replace(record, began_at=self._clock(), where=where)
-        if first and self._record is not None:
-            self._write(self._record)
-            self._bus.emit("control.paused", where=where, by=self._by)
-        yield
-        if first:
-            self._bus.emit("control.resumed", where=where, by=self._by, want=self._wanted)
+        if not first:
+            yield
+            return
+        self._waits_since_s = self._monotonic()
+        try:
+            if self._record is not None:
+                self._write(self._record)
+                self._bus.emit("control.paused", where=where, by=self._by)
+            yield
+        finally:
+            self._waited_s, self._waits_since_s = self.waited_s, None
+        self._bus.emit("control.resumed", where=where, by=self._by, want=self._wanted)
 
     def _raise(self, where: str) -> None:
         self.stops += 1
@@ -286,7 +306,7 @@ class Control:
                 self._record = msgspec.structs.replace(record, began_at=self._clock(), where=where)
         # An event loop does not survive a KeyboardInterrupt out of one of its tasks; the cell's own task catches it.
         inner = self._cell is not None and current_task() not in (None, self._cell)
-        text = self._text(f"at {where}" if where else "")
+        text = self._text(f"before {where}" if where else "")
         raise StoppedTask(text) if inner else Stopped(text)
 
     def _text(self, where: str) -> str:

@@ -109,8 +109,8 @@ class Journal(CallRecords):
         """The finished versions of a step, oldest first; without a name those of all steps."""
         return self._scan(StepRecord, f"version/{step}@" if step else "version/")
 
-    def worked_s(self, step: StepRecord) -> float:
-        """How long an unfinished step had worked, over all its executions, when it last recorded something."""
+    def heard_at(self, step: StepRecord) -> float:
+        """When an unfinished step last recorded something, in any of its executions; 0 where it never did."""
         inside = self._scan(StepRecord, f"step/{step.id}/")
         unfinished = [step.id, *(each.id for each in inside if each.ended_at is None)]
         moments = [each.ended_at for each in inside if each.ended_at is not None]
@@ -119,7 +119,7 @@ class Journal(CallRecords):
             if (call := self.last_call(each)) is not MISSING:
                 # Nobody knows when one ended that was settled afterwards.
                 moments.append(call.started_at + (call.duration_s or 0.0))
-        return step.earlier_s + max(0.0, max(moments, default=0.0) - step.started_at)
+        return max(moments, default=0.0)
 
     def begin_step(self, record: StepRecord, rows: Mapping[str, bytes] | None = None) -> None:
         """Survives the process, not the machine: a step that is lost so has done nothing that is not journalled."""

@@ -11,7 +11,7 @@ import msgspec
 
 from resumable_nb import divergence, output, plan, scope, sharing
 from resumable_nb.configured import Configured
-from resumable_nb.control import Control
+from resumable_nb.control import Control, waited_s
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask
 from resumable_nb.events import Bus
 from resumable_nb.execution import Execution, StepSpec, missing_files
@@ -240,7 +240,7 @@ class Runner:
             previews=self.keys.previews(key, space),
             first_call=recorded.first_call if recorded is not MISSING and unchanged else self._journal.count(spec.id),
             started_at=self._clock(),
-            earlier_s=self._journal.worked_s(decision.record) if isinstance(decision, plan.Continue) else 0.0,
+            earlier_s=self._earlier_s(decision.record) if isinstance(decision, plan.Continue) else 0.0,
             text=spec.text,
             random=random_blob,
             sharing=shared,
@@ -251,7 +251,7 @@ class Runner:
         self._bus.emit("step.begin", spec.id)
         self._journal.begin_step(record, rows)
         self._bus.emit("step.begun", spec.id, why=record.why)
-        self._started_s[spec.id] = self._monotonic()
+        self._started_s[spec.id] = self._worked_s()
         return self._opened(spec, space, decision, record, mark, before, unchanged=unchanged)
 
     def _random(self, earlier: StepRecord | Missing) -> tuple[str, dict[str, bytes]]:
@@ -287,8 +287,19 @@ class Runner:
         execution.entry = Entry(inner)
         return execution
 
+    def _earlier_s(self, record: StepRecord) -> float:
+        """How long an unfinished step has worked, up to the last thing on record: the rest is to be done again."""
+        heard_at = self._journal.heard_at(record)
+        waited = waited_s(self._control.pauses(), record.run, record.started_at, heard_at)
+        return record.earlier_s + max(0.0, heard_at - record.started_at - waited)
+
     def _duration_s(self, record: StepRecord) -> float:
-        return record.earlier_s + self._monotonic() - self._started_s.pop(record.id, self._monotonic())
+        now_s = self._worked_s()
+        return record.earlier_s + now_s - self._started_s.pop(record.id, now_s)
+
+    def _worked_s(self) -> float:
+        """A clock that stands still in pauses."""
+        return self._monotonic() - self._control.waited_s
 
     def _fail(self, execution: Execution, space: Namespace, error: BaseException) -> StepRecord:
         assert execution.mark is not None

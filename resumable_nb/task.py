@@ -72,9 +72,10 @@ class Task:
         record = journal.task()
         if record is MISSING:
             return "pending"
-        steps = journal.steps()
-        alive = self.owner is not MISSING
-        executing = any(step.status == "running" for step in steps)
+        steps, owner = journal.steps(), self.owner
+        alive = owner is not MISSING
+        # One that a dead kernel left is cut off, not running, when another kernel has the task now.
+        executing = any(step.status == "running" and (owner is MISSING or step.run == owner.run) for step in steps)
         if self._paused(alive, executing):
             return "paused"
         if executing:

@@ -146,10 +146,11 @@ class Loop:
         self.control = self._keeper.control
         self._scope = scope.current()
         self._id = f"{owner.label or 'loop'}#{self._scope.next_ordinal(f'track {owner.label}') + 1}"
-        self.where = f"{owner.label or 'loop'}"
+        self.where = f"the next turn of {owner.label or 'a loop'}"
         self.done = self._kept = self._resumed_at = 0
         self._given: dict[str, str] = {}
-        self._kept_s = self._started_s = self._keeper.monotonic()
+        self._kept_s = self._keeper.monotonic()
+        self._started_s = self._worked_s()
         if owner.keep is not None:
             if not self._scope.id:
                 raise UsageError("track(keep=…) keeps a place inside a step: begin the cell with %%resumable NAME")
@@ -275,6 +276,10 @@ class Loop:
         self._keeper.bus.emit("track.kept", self._scope.id, loop=self._id, done=self.done)
         self._kept, self._kept_s = self.done, self._keeper.monotonic()
 
+    def _worked_s(self) -> float:
+        """A clock that stands still in pauses."""
+        return self._keeper.monotonic() - self.control.waited_s
+
     def _tell(self, *, ended: bool = False) -> None:
         self._keeper.bus.emit(
             "track.turn",
@@ -284,6 +289,6 @@ class Loop:
             done=self.done,
             total=self._owner.total,
             resumed_at=self._resumed_at,
-            elapsed_s=self._keeper.monotonic() - self._started_s,
+            elapsed_s=self._worked_s() - self._started_s,
             ended=ended,
         )

@@ -51,6 +51,24 @@ def owner(store: MemoryStore) -> Iterator[Process]:
     made.close()
 
 
+def test_the_time_of_pauses_is_known_while_they_last_and_after(owner: Process) -> None:
+    seen: list[float] = []
+
+    def hear(event: Event) -> None:
+        if event.kind == "control.paused":
+            owner.now_s += 30.0
+            seen.append(owner.control.waited_s)
+            owner.control.resume()
+
+    owner.bus.listen(hear)
+    for _ in range(2):
+        owner.control.pause()
+        owner.control.checkpoint("charge")
+        owner.now_s += 5.0
+        seen.append(owner.control.waited_s)
+    assert seen == [30.0, 30.0, 60.0, 60.0]
+
+
 def when(process: Process, kind: str, act: Callable[[], None]) -> None:
     """Act in another thread as soon as the event happens."""
 
@@ -104,7 +122,7 @@ async def test_an_async_pause_lets_the_loop_go_on(owner: Process) -> None:
 def test_a_stop_ends_a_pause(owner: Process) -> None:
     when(owner, "control.paused", lambda: owner.control.stop("panel"))
     owner.control.pause("panel")
-    with pytest.raises(Stopped, match=r"stopped by panel at charge; what is finished is kept"):
+    with pytest.raises(Stopped, match=r"stopped by panel before charge; what is finished is kept"):
         owner.control.checkpoint("charge")
     assert [(each.want, each.end) for each in owner.control.pauses()] == [("pause", "stopped"), ("stop", "")]
 

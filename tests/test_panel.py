@@ -211,6 +211,34 @@ def test_progress_counts_finished_steps_and_the_running_loop() -> None:
     assert head.elapsed_s == 10.0 + 5.0
 
 
+def test_pauses_are_no_work() -> None:
+    record = step(status="running", started_at=100.0, ended_at=None, duration_s=0.0)
+    made = book(record)
+    facts: dict[str, Any] = {"id": "p", "run": "r", "want": "pause", "by": "", "asked_at": 1.0}
+    made.pauses = [
+        PauseRecord(**facts, began_at=90.0, ended_at=110.0), PauseRecord(**facts, began_at=120.0, ended_at=125.0),
+        PauseRecord(**facts, began_at=50.0, ended_at=60.0), PauseRecord(**facts), PauseRecord(**facts, began_at=190.0),
+        PauseRecord(**{**facts, "run": "another"}, began_at=120.0, ended_at=125.0),
+        PauseRecord(**{**facts, "want": "stop"}, began_at=120.0, ended_at=125.0),
+    ]  # fmt: skip
+    hold = Hold(owner(), mine=True, wanted="pause", waiting=True)
+    assert state.step_row(record, made, hold, 200.0, 0).now_s == 100.0 - 10.0 - 5.0 - 10.0
+
+
+def test_a_loop_does_not_end_before_those_inside_it() -> None:
+    made = book(*(step(name, status="running", ended_at=None, duration_s=0.0) for name in ("a", "a/b")))
+    facts: dict[str, Any] = {"resumed_at": 0, "ended": False}
+    for name, loop, done, total, elapsed_s in (
+        ("a", "l#1", 1, 3, 1.0), ("a", "k#1", 1, 2, 5.0), ("a/b", "m#1", 1, 4, 9.0), ("a/b", "n#1", 0, None, 1.0)
+    ):  # fmt: skip
+        turn = {**facts, "loop": loop, "label": loop, "done": done, "total": total, "elapsed_s": elapsed_s}
+        made.fold(deque([Event(kind="track.turn", step=name, facts=turn)]))
+    hold = Hold(owner(), mine=True)
+    rows = [state.step_row(made.steps[name], made, hold, 105.0, 0) for name in ("a", "a/b")]
+    assert [[each.left_s for each in row.loops] for row in rows] == [[27.0, 27.0], [27.0, None]]
+    assert state.head(made, hold, name="n", store="s", now=105.0, doubts=0).left_s == 27.0
+
+
 def test_time_before_a_step_went_on_counts() -> None:
     gone = step(duration_s=35.0, earlier_s=25.0, started_at=300.0)
     going = step("b", status="running", started_at=390.0, ended_at=None, duration_s=0.0, earlier_s=5.0)
@@ -568,6 +596,22 @@ def test_a_step_to_run_again_stays_in_the_list_and_says_so(opened: Session) -> N
     opened.bus.emit("step.begun", "pay")
     held.fold(events)
     assert state.step_row(held.steps["pay"], held, hold, 200.0, 0).word == "running"
+
+
+def test_a_step_that_a_dead_kernel_left_is_not_running_in_the_next_one(opened: Session) -> None:
+    opened.own()
+    for run, status, word in (("dead", "idle", "cut off"), (opened.run, "running", "running")):
+        opened.journal.begin_step(step(status="running", run=run, ended_at=None, duration_s=0.0))
+        panel = Task(opened).panel()
+        panel._live.close()
+        assert Task(opened).status == status
+        now = time.time()
+        hold = panel._hold(now)
+        head = panel._seen(hold, now, 0)
+        assert head.word == status
+        assert (head.elapsed_s > 0) == (word == "running")
+        assert panel._row(panel._book.steps["pay"], hold, now, []).word == word
+        panel.freeze()
 
 
 def test_the_store_is_read_again_only_when_another_process_may_have_written(

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from resumable_nb.call_records import NEW
 from resumable_nb.errors import StoreUnavailable
 from resumable_nb.execution import StepSpec
-from resumable_nb.model import MISSING, CallRecord, Position, StepOptions
+from resumable_nb.model import MISSING, CallRecord, PauseRecord, Position, StepOptions
 from resumable_nb.session import Session
 from resumable_nb.store.memory import MemoryStore
 from tests.notebook import body
@@ -239,6 +240,9 @@ def test_a_step_that_goes_on_took_also_what_it_need_not_do_again(
     def until_it_fails() -> None:
         position = Position(step="s", loop="l#1", version=1, done=3, total=9, at=215.0, key="")
         kernel.session.journal.keep_position(position)
+        facts: dict[str, Any] = {"run": kernel.session.run, "want": "pause", "by": "", "asked_at": 1.0}
+        pause = PauseRecord(id="p", **facts, began_at=202.0, ended_at=205.0)
+        store.commit({"pause/p": msgspec.json.encode(pause)})
         kernel.now_s = 220.0
         raise ValueError("no address")
 
@@ -247,9 +251,15 @@ def test_a_step_that_goes_on_took_also_what_it_need_not_do_again(
     assert (kernel.record().earlier_s, kernel.record().duration_s) == (31.0, 31.0 + 20.0)
 
     kernel.now_s = 300.0
-    kernel.run(X, lambda: setattr(kernel, "now_s", 305.0))
-    assert (kernel.record().earlier_s, kernel.record().duration_s) == (31.0 + 15.0, 46.0 + 5.0)
+    kernel.session.control._waited_s = 1000.0  # an earlier pause
+
+    def until_it_ends() -> None:
+        kernel.session.control._waited_s += 2.0
+        kernel.now_s = 307.0
+
+    kernel.run(X, until_it_ends)
+    assert (kernel.record().earlier_s, kernel.record().duration_s) == (31.0 + 12.0, 43.0 + 5.0)
     kernel.run(X)
-    assert kernel.session.runner.skipped == {"s": 51.0}
+    assert kernel.session.runner.skipped == {"s": 48.0}
     kernel.run(f"{X}; y = 1")
     assert (kernel.record().earlier_s, kernel.record().duration_s) == (0.0, 0.0), "a new version"

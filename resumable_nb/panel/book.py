@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from resumable_nb.control import waited_s
 from resumable_nb.events import Event
 from resumable_nb.journal import Journal
-from resumable_nb.model import MISSING, CallRecord, Missing, RunRecord, StepRecord, TaskRecord
+from resumable_nb.model import MISSING, CallRecord, Missing, PauseRecord, RunRecord, StepRecord, TaskRecord
 from resumable_nb.panel.trail import Trails, follow
 
 RECORDED: Final = frozenset({"call.intent_committed", "call.result_committed"})
@@ -46,6 +47,8 @@ class Book:
     journal: Journal
     run: str
     """The run of this process."""
+    read_pauses: Callable[[], list[PauseRecord]] = list
+    pauses: list[PauseRecord] = field(default_factory=list)
     revision: int = 0
     """Goes up with each change."""
     entered: int = 0
@@ -79,6 +82,7 @@ class Book:
         self.revision += 1
         self.task = self.journal.task()
         self.runs = self.journal.runs()
+        self.pauses = self.read_pauses()
         self.steps = {record.id: record for record in self.journal.steps()}
         self.versions = {(record.id, record.version): record for record in self.journal.versions()}
         latest = {record.id: record for record in sorted(self.versions.values(), key=lambda record: record.version)}
@@ -100,7 +104,7 @@ class Book:
         # Most calls begin and end between two drawings, and loops make many turns: the last word counts.
         latest: dict[str, CallRecord] = {}
         turns: dict[tuple[str, str], dict[str, Any]] = {}
-        found = False
+        found = paused = False
         while events:
             event = events.popleft()
             kind, facts = event.kind, event.facts
@@ -126,7 +130,9 @@ class Book:
                 self.task, self.runs = self.journal.task(), self.journal.runs()
                 found = True
             elif kind.startswith("control."):
-                found = True
+                found = paused = True
+        if paused:
+            self.pauses = self.read_pauses()
         for record in latest.values():
             self._put(record)
         for (step, _), turn in turns.items():
@@ -210,6 +216,11 @@ class Book:
     def saved_s(self) -> float:
         """What the skips of this process saved, each step once."""
         return sum(saved_s for step, saved_s in self.skipped.items() if not self.restored(step.rpartition("/")[0]))
+
+    def gone_s(self, record: StepRecord, now: float) -> float:
+        """How long a running step has worked: the time of pauses is left out."""
+        waited = waited_s(self.pauses, record.run, record.started_at, now)
+        return record.earlier_s + now - record.started_at - waited
 
     def last_s(self, record: StepRecord) -> float | None:
         """How long the finished version before this one took."""

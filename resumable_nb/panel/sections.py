@@ -99,7 +99,7 @@ class Doubts:
 
     def _row(self, index: int) -> tuple[Any, Any, Any, Any]:
         told = parts.text()
-        value = parts.field("Result", "JSON, if it is needed")
+        value = parts.field("Result", "JSON, if it happened")
         value.continuous_update = False  # whole, and before a click: half a number would be a wrong result
         happened = parts.button("It happened", lambda: self._happened(index, value.value.strip(), happened))
         not_happened = parts.button("It did not", lambda: self._not_happened(index, not_happened))
@@ -108,7 +108,7 @@ class Doubts:
             lambda: self._actions.ask(self._calls[index].id),
             title="Its reconcile= function says what became of the call",
         )
-        answers = parts.row([happened, value, not_happened, ask])
+        answers = parts.row([value, happened, not_happened, ask])
         return parts.column([told, answers], "rnb-doubt", "rnb-hidden"), told, value, ask
 
     def _happened(self, index: int, value: str, back: Any) -> None:

@@ -66,6 +66,14 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class Going:
+    """A running loop, and how long it will go on."""
+
+    loop: Loop
+    left_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class StepRow:
     """One step in the list."""
 
@@ -75,7 +83,7 @@ class StepRow:
     word: str
     shape: str
     why: str
-    loops: tuple[Loop, ...]
+    loops: tuple[Going, ...]
     now_s: float | None
     last_s: float | None
     size_bytes: int
@@ -142,7 +150,7 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
     word = step_word(record, book, hold, doubts)
     active = word in ("running", "paused", "stopping")
     counts = book.counts[record.id]
-    took_s = _gone_s(record, now) if active else None if word in ("cut off", "pending") else record.duration_s
+    took_s = book.gone_s(record, now) if active else None if word in ("cut off", "pending") else record.duration_s
     return StepRow(
         id=record.id,
         name=record.name,
@@ -150,7 +158,7 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
         word=word,
         shape=SHAPES[word],
         why=AGAIN if word == "pending" else _why(record, book.restored(record.id), doubts),
-        loops=tuple(book.loops.get(record.id, {}).values()) if active else (),
+        loops=_loops(record.id, book) if active else (),
         now_s=took_s,
         last_s=record.duration_s if word == "pending" else book.last_s(record),
         size_bytes=record.size_bytes,
@@ -162,15 +170,23 @@ def step_row(record: StepRecord, book: Book, hold: Hold, now: float, doubts: int
     )
 
 
-def _gone_s(record: StepRecord, now: float) -> float:
-    """How long a running step has worked."""
-    return record.earlier_s + now - record.started_at
+def _loops(step: str, book: Book) -> tuple[Going, ...]:
+    """The running loops of a step, outermost first. None ends before those inside it do."""
+    inside = [loop.left_s for of, loops in book.loops.items() if of.startswith(f"{step}/") for loop in loops.values()]
+    least_s = max((left_s for left_s in inside if left_s is not None), default=0.0)
+    found: list[Going] = []
+    for loop in [*book.loops.get(step, {}).values()][::-1]:
+        left_s = None if loop.left_s is None else max(least_s, loop.left_s)
+        least_s = left_s or least_s
+        found.insert(0, Going(loop, left_s))
+    return tuple(found)
 
 
 def _why(record: StepRecord, by: str, doubts: int) -> str:
     """``by``: the skipped step by which it came back."""
     if doubts and record.status == "failed":
-        return "nobody knows what became of a tool call: say so above, then run the cell again"
+        what = "a tool call" if doubts == 1 else f"{doubts} tool calls"
+        return f"nobody knows whether {what} happened: say so above, then run the cell again"
     if record.error:
         return record.error.removeprefix("Stopped: ") if record.status == "stopped" else record.error
     if record.status == "compensated":
@@ -207,8 +223,8 @@ def head(book: Book, hold: Hold, *, name: str, store: str, now: float, doubts: i
     steps = [record for record in book.steps.values() if "/" not in record.id]
     top = [record for record in steps if record.id not in book.again]
     done = sum(record.status == "done" for record in top)
-    live = hold.owner is not MISSING
-    running = [record for record in top if record.status == "running" and live]
+    at_work = hold.owner.run if hold.owner is not MISSING else None
+    running = [record for record in top if record.status == "running" and record.run == at_work]
     fraction, left_s = _progress(book, running, done, len(steps), now)
     word = hold.status
     if running and hold.wanted == "pause":
@@ -217,7 +233,7 @@ def head(book: Book, hold: Hold, *, name: str, store: str, now: float, doubts: i
         word = "stopping"
     elif doubts and word in UNSETTLED:
         word = "in doubt"
-    elapsed_s = sum(_gone_s(record, now) if record in running else record.duration_s for record in top)
+    elapsed_s = sum(book.gone_s(record, now) if record in running else record.duration_s for record in top)
     if left_s is not None:
         left_s += sum(book.steps[step].duration_s for step in book.again if "/" not in step)
     return Head(
@@ -245,10 +261,10 @@ def _progress(
     """The part that is done, and the seconds that are left, where either is known."""
     part, left_s = float(done), None
     for record in running:
-        loops = [loop for loop in book.loops.get(record.id, {}).values() if loop.total]
-        last_s, gone_s = book.last_s(record), _gone_s(record, now)
+        loops = [each for each in _loops(record.id, book) if each.loop.total]
+        last_s, gone_s = book.last_s(record), book.gone_s(record, now)
         if loops:  # the first one is the outermost
-            part += min(1.0, loops[0].done / (loops[0].total or 1))
+            part += min(1.0, loops[0].loop.done / (loops[0].loop.total or 1))
             left_s = loops[0].left_s
         elif last_s:
             part += min(0.99, gone_s / last_s)

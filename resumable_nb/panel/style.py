@@ -45,10 +45,10 @@ _RULES: Final = """
 .rnb-panel .rnb-row { display: grid; grid-template-columns: minmax(9em, 15em) minmax(0, 1fr); align-items: start;
   border-bottom: 1px solid var(--rnb-line); overflow: visible; margin: 0; }
 .rnb-panel .widget-text, .rnb-panel .widget-dropdown { width: auto; margin: 0; height: auto; min-height: 28px; }
-.rnb-panel .widget-text input { min-width: 14em; }
+.rnb-panel .widget-text input { min-width: 16em; }
 .rnb-panel .widget-text input, .rnb-panel .widget-dropdown select { color: var(--rnb-fg);
   background-color: var(--rnb-bg); border: 1px solid var(--rnb-line); height: 28px; }
-.rnb-panel .widget-dropdown select { min-width: 7em; }
+.rnb-panel .widget-dropdown select { min-width: 7em; max-width: 20em; text-overflow: ellipsis; }
 .rnb-panel .widget-dropdown select { padding-right: 22px; background: no-repeat var(--rnb-bg);
   background-image: linear-gradient(45deg, transparent 50%, var(--rnb-fg) 50%),
     linear-gradient(135deg, var(--rnb-fg) 50%, transparent 50%);
@@ -87,9 +87,8 @@ _RULES: Final = """
 & .rnb-detail h4, .rnb-static h4 { margin: 8px 0 2px; font-size: 1em; font-weight: 600; }
 & .rnb-note { margin: 2px 0; } & .rnb-quiet { color: var(--rnb-dim); }
 & .rnb-time { width: 100%; display: block; font-size: 12px; }
-& .rnb-time text { fill: var(--rnb-fg); }
-& .rnb-time .rnb-odd { stroke: var(--rnb-bg); stroke-width: 3px; paint-order: stroke;
-  font-weight: 600; }
+& .rnb-time text { fill: var(--rnb-fg); stroke: var(--rnb-bg); stroke-width: 3px; paint-order: stroke; }
+& .rnb-time .rnb-odd { font-weight: 600; }
 & .rnb-time .rnb-lane { stroke: var(--rnb-line); }
 & .rnb-time .rnb-span { fill: var(--rnb-bar); fill-opacity: .35; stroke: var(--rnb-bar); }
 & .rnb-time .rnb-tick { stroke: var(--rnb-fg); }

@@ -75,10 +75,11 @@ def picture(
     height = TOP + LANE * len(lanes) + (FOOT if died else 8)
     parts = [_axis(stretches, height)]
     rows = {step.id: TOP + LANE * index for index, step in enumerate(lanes)}
-    parts += [_lane(step, rows[step.id]) for step in lanes]
+    parts += [_lane(rows[step.id]) for step in lanes]
     parts += [_bar(*each, rows, stretches) for each in _worked(spans, trails, stretches, live, now)]
     parts.append(_calls(trails, rows, stretches))
     parts += [_pause(each, stretches, len(lanes), now) for each in pauses if each.began_at is not None]
+    parts += [_name(step, rows[step.id]) for step in lanes]  # above what would cross them out
     left_out = _left_out(len(lanes), sum("/" not in step.id for step in steps), len(stretches), len(runs))
     title = f"{plural(len(lanes), 'step')}, {plural(calls, 'tool call')}, {plural(len(runs), 'run')}, {died} died"
     return (
@@ -164,13 +165,13 @@ def _clocks(stretches: list[Stretch]) -> str:
     return "".join(parts)
 
 
-def _lane(step: StepRecord, y: int) -> str:
-    name = html.escape(line(step.name, 44))
+def _lane(y: int) -> str:
     left, right, below = _at(MARGIN), _at(WIDTH - MARGIN), y + LANE - 1
-    return (
-        f'<text x="{left}" y="{y + 12}">{name}</text>'
-        f'<line class="rnb-lane" x1="{left}" y1="{below}" x2="{right}" y2="{below}"/>'
-    )
+    return f'<line class="rnb-lane" x1="{left}" y1="{below}" x2="{right}" y2="{below}"/>'
+
+
+def _name(step: StepRecord, y: int) -> str:
+    return f'<text x="{_at(MARGIN)}" y="{y + 12}">{html.escape(line(step.name, 44))}</text>'
 
 
 def _worked(

@@ -9,8 +9,7 @@ from typing import Any, Final
 from resumable_nb.doubt import spelled
 from resumable_nb.model import MISSING, CallRecord, StepRecord
 from resumable_nb.panel import keyparts
-from resumable_nb.panel.book import Loop
-from resumable_nb.panel.state import SHAPES, UNDER_WAY, Head, Page, StepRow, code, status_of
+from resumable_nb.panel.state import SHAPES, UNDER_WAY, Going, Head, Page, StepRow, code, status_of
 from resumable_nb.panel.text import attribute, block, line, safe, size
 from resumable_nb.wording import clock_time, duration, plural
 
@@ -88,12 +87,13 @@ def spent(seconds: float) -> str:
     return duration(seconds) if seconds >= 0.0005 else "under 1 ms"
 
 
-def loop(view: Loop) -> str:
+def loop(view: Going) -> str:
     """A running ``track`` loop."""
-    of = f"{view.done:,} of {view.total:,}" if view.total is not None else f"{view.done:,}"
+    done, total = view.loop.done, view.loop.total
+    of = f"{done:,} of {total:,}" if total is not None else f"{done:,}"
     left = "" if view.left_s is None else f", {duration(view.left_s)} left"
-    label = f"{view.label}: {of}{left}"
-    return (bar(view.done / view.total, label) if view.total else "") + f"<span>{safe(label)}</span>"
+    label = f"{view.loop.label}: {of}{left}"
+    return (bar(done / total, label) if total else "") + f"<span>{safe(label)}</span>"
 
 
 def step(view: StepRow) -> str:

@@ -42,7 +42,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, of: Session) -> None:
         self._session = of
         self._task = Task(of)
-        self._book = Book(of.journal, of.run, skipped=dict(of.runner.skipped), replayed=of.replayed.copy())
+        skipped, replayed = dict(of.runner.skipped), of.replayed.copy()
+        self._book = Book(of.journal, of.run, of.control.pauses, skipped=skipped, replayed=replayed)
         self._live = Live(of.bus, self._draw)
         self._actions = Actions(of, self._say, self._live.wake)
         self._places = Places(_publisher(), of.space.live)
@@ -318,10 +319,16 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _picture(self, now: float) -> str:
         book = self._book
-        pauses = self._session.control.pauses()
         lanes = state.ordered(book)
         return picture(
-            book.runs, lanes, book.spans(), book.trails, pauses, calls=len(book.calls), live=self._session.run, now=now
+            book.runs,
+            lanes,
+            book.spans(),
+            book.trails,
+            book.pauses,
+            calls=len(book.calls),
+            live=self._session.run,
+            now=now,
         )
 
     def _maker(self, of: CallRecord | StepRecord) -> str:
