@@ -920,6 +920,8 @@ def test_a_panel_ends_with_its_task_and_its_copy_has_the_last_state(tmp_path: Pa
     opened.own()
     opened.journal.commit_step(step())
     opened.bus.emit("step.committed", "pay")
+    session.close()
+    panel._draw()  # as its own thread may do just between two tasks
     with session.opened("another", tmp_path):
         assert done.wait(30), "nobody need look at the other task's panel for that"
         panel.freeze()

@@ -32,6 +32,8 @@ FOREIGN_SHARE: Final = 0.05
 """How often the store is read again while another process works on the task: its events do not come here. And which
 part of the time that may take."""
 COPY_S: Final = 5.0
+CLOSED_S: Final = 5.0
+"""So long without any task the panel waits for the next one, which makes a static copy of it."""
 SAID_S: Final = 10.0
 """So long what came of a click stays at least; then until a step is entered."""
 
@@ -60,6 +62,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._status_s = self._loaded_s = self._copied_s = self._copy_s = 0.0
         self._copied = ("", 0)
         """What the copies show: the task's state in a word, and of which revision of the book."""
+        self._closed_s = 0.0
         self._said = (0.0, 0)
         """When something was said last, and how many steps had been entered then."""
         self._detail: tuple[Any, ...] = ()
@@ -154,9 +157,11 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _draw(self) -> None:
         """Never an error: a panel that cannot be drawn says why, and the run goes on."""
-        if not session.is_open():
-            self._unpoll()
-            self._live.close()
+        if not session.is_open():  # another task may be opened now; or the kernel ends
+            self._closed_s = self._closed_s or time.monotonic()
+            if time.monotonic() - self._closed_s >= CLOSED_S:
+                self._unpoll()
+                self._live.close()
         elif session.current() is not self._session:
             self.freeze()  # the kernel has another task now
         else:
