@@ -179,7 +179,7 @@ def test_another_process_pauses_a_running_cell_resumes_and_stops_it(book: Book, 
     reply = cell.reply()
     assert (reply.status, reply.name) == ("error", "Stopped")
     (line,) = traceback(reply)
-    assert line.startswith("Stopped: stopped by `resumable stop` at ")
+    assert line.startswith("Stopped: stopped by `resumable stop` before ")
     assert book.status() == "stopped"
     (book.folder / "enough").touch()
     reply = book.client(text)
