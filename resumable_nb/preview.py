@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
+from resumable_nb.attributes import own_dict
+
 LIMIT: Final = 200
 """Characters of a preview."""
 
@@ -106,7 +108,7 @@ def secrets_in(value: object, *, secret: bool = False) -> frozenset[str]:
         elif isinstance(each, (list, tuple, set, frozenset)):
             todo.extend((inner, hide) for inner in each)
         else:
-            own = getattr(each, "__dict__", None) or {}
+            own = own_dict(each)
             todo.extend((inner, True) for name, inner in own.items() if hide or is_secret(name))
     return frozenset(spelled for text in found if len(text) >= SHORTEST for spelled in _spellings(text))
 

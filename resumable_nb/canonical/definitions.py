@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
+from resumable_nb.attributes import own_dict
 from resumable_nb.canonical.leaves import count, plain_keys, text
 from resumable_nb.canonical.origin import home, is_ours, qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node
@@ -72,7 +73,7 @@ def wrapper_of(value: Any) -> Any:
     """The function that an object wraps (``lru_cache``, ``singledispatch``, a decorator's object), or ``None``."""
     if isinstance(value, functools._lru_cache_wrapper):
         return value.__wrapped__
-    found = getattr(value, "__dict__", {}).get("__wrapped__")
+    found = own_dict(value).get("__wrapped__")
     return found if callable(value) and callable(found) else None
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
+from resumable_nb.attributes import own_dict
 from resumable_nb.canonical.definitions import Kind, kind_of, wrapper_of
 from resumable_nb.canonical.leaves import count, plain, shrink, text
 from resumable_nb.canonical.origin import qualified
@@ -190,7 +191,7 @@ def _keys(value: Any, _canon: Canonical) -> Node:
 def _set_kind(value: set[Any] | frozenset[Any], canon: Canonical) -> Node:
     """A subclass: its own ``__reduce__`` lists the elements in the order of chance."""
     kind = kind_of(type(value), canon)
-    return Node(b"S" + kind.name, [frozenset(value), _attributes(getattr(value, "__dict__", {}), kind)])
+    return Node(b"S" + kind.name, [frozenset(value), _attributes(own_dict(value), kind)])
 
 
 class _State:

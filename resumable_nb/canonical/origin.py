@@ -12,6 +12,8 @@ import types
 from pathlib import Path
 from typing import Any, Final
 
+from resumable_nb.attributes import told
+
 _OURS = __name__.partition(".")[0]
 
 
@@ -41,8 +43,8 @@ def qualified(thing: Any) -> str:
     """``module.name`` of a function, class or module."""
     if isinstance(thing, types.ModuleType):
         return thing.__name__
-    name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None) or type(thing).__qualname__
-    module = getattr(thing, "__module__", None) or ""
+    name = told(thing, "__qualname__") or told(thing, "__name__") or type(thing).__qualname__
+    module = told(thing, "__module__") or ""
     return f"{_MOVED.get(module, module)}.{name}"
 
 

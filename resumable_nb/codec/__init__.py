@@ -2,7 +2,7 @@
 
 from resumable_nb.codec.carry import Reply, Unsent, opened, packed, run, run_attached, run_permitted
 from resumable_nb.codec.coder import Codec, is_reading, may_come_back_otherwise
-from resumable_nb.codec.definitions import importable, is_filled, own_dict, parts_of
+from resumable_nb.codec.definitions import importable, is_filled, parts_of
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
 from resumable_nb.codec.endings import keep_endings
 from resumable_nb.codec.handles import stands_for_one
@@ -25,7 +25,6 @@ __all__ = [
     "loads_value",
     "may_come_back_otherwise",
     "opened",
-    "own_dict",
     "packed",
     "parts_of",
     "run",

@@ -16,7 +16,7 @@ def bytearray_under(array: Any) -> bytearray | None:
     """The ``bytearray`` whose memory an array looks into, if it is one's."""
     base = array.base
     while base is not None and hasattr(base, "__array_interface__"):
-        base = base.base
+        base = getattr(base, "base", None)
     if isinstance(base, memoryview):
         base = base.obj
     return base if isinstance(base, bytearray) else None
@@ -37,7 +37,7 @@ def map_under(array: Any) -> Any:
     """The map of a whole file that an array looks into, if it can be mapped again by its path; else None."""
     base = array
     while type(base.base) is type(array):
-        base = base.base
+        base = getattr(base, "base", None)
     again = array.filename is not None and getattr(base, "_mmap", None) is not None and base.mode != "c"
     return base if again else None
 

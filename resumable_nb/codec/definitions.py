@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from resumable_nb.attributes import told
 from resumable_nb.model import MISSING, digest
 from resumable_nb.source import code_form
 
@@ -31,8 +32,8 @@ _NOT_BEHAVIOUR: Final = frozenset(
 
 def importable(thing: object) -> str:
     """``module:qualified.name`` where that leads to this very object, else an empty text."""
-    module = getattr(thing, "__module__", None)
-    path = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
+    module = told(thing, "__module__")
+    path = told(thing, "__qualname__") or told(thing, "__name__")
     if not isinstance(module, str) or not isinstance(path, str) or module == "__main__":
         return ""
     found: object = sys.modules.get(module, MISSING)
@@ -223,15 +224,6 @@ def parts_of(thing: object) -> list[Any]:
         case CachedFunction():
             return [thing.__wrapped__]
     return []
-
-
-def own_dict(thing: object) -> dict[str, Any]:
-    """An object's attributes, without a word to its ``__getattr__``, which may do or raise anything."""
-    try:
-        found: dict[str, Any] = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _generated(function: object) -> bool:

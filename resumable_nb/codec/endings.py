@@ -9,6 +9,8 @@ from __future__ import annotations
 import types
 from typing import Any, Final
 
+from resumable_nb.attributes import own_dict
+
 _LOOKED_AT: Final = 1_000
 """How many objects that a value holds are looked at."""
 
@@ -45,5 +47,5 @@ def keep_endings(value: object) -> None:
                 todo += [*each][:_LOOKED_AT]
             case type() | types.FunctionType() | types.ModuleType():
                 pass
-            case _ if isinstance(getattr(each, "__dict__", None), dict):
-                todo += [*vars(each).values()][:_LOOKED_AT]
+            case _:
+                todo += [*own_dict(each).values()][:_LOOKED_AT]

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from resumable_nb.attributes import own_dict
 from resumable_nb.canonical import user_module
 from resumable_nb.codec import reopen
-from resumable_nb.codec.definitions import own_dict
 from resumable_nb.model import MISSING
 
 Reduce = Callable[[Any], Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copyreg
 import io
 import itertools
@@ -13,7 +12,8 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from resumable_nb.codec.definitions import is_filled, own_dict
+from resumable_nb.attributes import own_dict, own_slots, told
+from resumable_nb.codec.definitions import is_filled
 from resumable_nb.codec.encoder import Encoder
 from resumable_nb.widgets import state_of
 
@@ -123,10 +123,7 @@ def _children(thing: Any) -> Iterator[tuple[str, Any]]:
             yield ".__func__", thing.__func__
     if not isinstance(thing, type | types.ModuleType | types.FunctionType):
         yield from ((f".{name}", each) for name, each in own_dict(thing).items())
-        for kind in type(thing).__mro__:
-            for name in _slots(kind):
-                with contextlib.suppress(AttributeError):
-                    yield f".{name}", object.__getattribute__(thing, name)
+        yield from ((f".{name}", each) for name, each in own_slots(thing))
     for name in ("func", "args", "keywords", "default_factory"):  # partial, defaultdict
         if type(thing).__module__ in ("functools", "collections") and hasattr(thing, name):
             yield f".{name}", getattr(thing, name)
@@ -134,12 +131,7 @@ def _children(thing: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_global(thing: Any, path: str) -> bool:
     """Whether the name that an object gives for itself leads back to it, as the pickler will ask."""
-    found: Any = sys.modules.get(getattr(thing, "__module__", None) or "")
+    found: Any = sys.modules.get(told(thing, "__module__") or "")
     for part in path.split("."):
         found = getattr(found, part, None)
     return found is thing
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    slots = vars(kind).get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)

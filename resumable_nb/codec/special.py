@@ -22,8 +22,9 @@ from typing import Any, Final
 
 import cloudpickle
 
+from resumable_nb.attributes import own_dict
 from resumable_nb.codec import enums, handles, rebuild, reopen
-from resumable_nb.codec.definitions import importable, own_dict
+from resumable_nb.codec.definitions import importable
 from resumable_nb.codec.objects import careful
 from resumable_nb.widgets import is_shell, is_tied
 

@@ -184,7 +184,7 @@ class Reach:
             if self._is_user(where):
                 self._function(label, where, value, definition)
                 return
-        if definition is not None and getattr(definition, "__name__", "") == name:
+        if definition is not None and getattr(definition, "__name__", "") == name and _is_members(definition):
             label = IMPORTED + label
         try:
             found = content(value, is_user=self._is_user)
@@ -288,6 +288,16 @@ def by_provenance(mark: str) -> str:
 
 
 _NO_NAMES: Final = Names(frozenset(), frozenset(), frozenset(), frozenset())
+
+
+def _is_members(definition: Any) -> bool:
+    """Whether its module has it under its name. What a library has made for the notebook is a variable."""
+    if not isinstance(definition, types.FunctionType | type):
+        return True
+    found: Any = sys.modules.get(definition.__module__)
+    for part in definition.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is definition
 
 
 def qualified_in(where: str, definition: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
+from resumable_nb.attributes import own_slots, told
 from resumable_nb.groups.memory import extent, memory_of, root
 from resumable_nb.groups.survey import Holding, Survey
 from resumable_nb.groups.verdict import Verdict, is_atom, verdict_of
@@ -185,20 +186,15 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
             yield from (("{}", each) for each in thing if not is_atom(each))
         case _:
             known = False
-    own = getattr(thing, "__dict__", None) if type(thing).__dictoffset__ else None
-    slots = [name for kind in type(thing).__mro__ for name in _slots(kind)]
+    own = told(thing, "__dict__") if type(thing).__dictoffset__ else None
+    slotted = any("__slots__" in vars(kind) for kind in type(thing).__mro__)
     if type(own) is dict:
         yield from (
             (f".{name}", each) for name, each in sorted(own.items(), key=lambda each: str(each[0])) if not is_atom(each)
         )
-    elif not known and not slots:
+    elif not known and not slotted:
         yield from ((f"~{k}", each) for k, each in enumerate(gc.get_referents(thing)) if not is_atom(each))
-    yield from ((f".{name}", getattr(thing, name)) for name in slots if hasattr(thing, name))
-
-
-def _slots(kind: type) -> list[str]:
-    found = kind.__dict__.get("__slots__", ())
-    return [name for name in ([found] if isinstance(found, str) else found) if not name.startswith("__")]
+    yield from ((f".{name}", each) for name, each in own_slots(thing))
 
 
 def _common(one: _Trail, other: _Trail) -> Iterator[tuple[str, str, int]]:

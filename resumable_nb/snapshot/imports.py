@@ -10,6 +10,7 @@ import types
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from resumable_nb.attributes import told
 from resumable_nb.canonical import home, qualified
 from resumable_nb.codec import is_filled
 from resumable_nb.errors import NotSaved
@@ -39,11 +40,11 @@ def origin(name: str, value: object, body: Body | None = None) -> str:
         return stream
     if not callable(value) or not (isinstance(value, _CALLABLES) or _is_native(type(value))):
         return "" if is_atom(value) else _of_library(name, value, body)
-    if getattr(value, "__module__", None) in _NOTEBOOK:
+    if told(value, "__module__") in _NOTEBOOK:
         return ""
-    own = getattr(value, "__qualname__", None)
+    own = told(value, "__qualname__")
     for attribute in (own,) if isinstance(value, types.FunctionType) else (own, name):
-        for module in (getattr(value, "__module__", None), None):
+        for module in (told(value, "__module__"), None):
             found = _in_module(module, attribute, value) if module else _anywhere(attribute, value)
             if found:
                 return found
@@ -78,7 +79,7 @@ def alike(name: str, value: object, body: Body | None) -> tuple[str, str] | None
     """
     if not callable(value) or _kind(value).startswith(_NOTEBOOK):
         return None
-    where = _in_module(getattr(value, "__module__", None), name, value) or _of_library(name, value, body)
+    where = _in_module(told(value, "__module__"), name, value) or _of_library(name, value, body)
     return (where, _kind(value)) if where else None
 
 
@@ -89,7 +90,7 @@ def _kind(value: object, inside: int = 3) -> str:
         held += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
         inner = [_kind(each, inside - 1) for each in held] if inside else []
         return f"{home(value)} {value.__qualname__} {digest(code_form(value.__code__))} {inner}"
-    name = getattr(value, "__qualname__", "")
+    name = told(value, "__qualname__")
     return f"{qualified(type(value))} {name or (repr(value) if is_atom(value) else '')}"
 
 

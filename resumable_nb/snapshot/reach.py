@@ -8,7 +8,8 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from resumable_nb.codec import importable, is_filled, own_dict
+from resumable_nb.attributes import own_dict
+from resumable_nb.codec import importable, is_filled
 from resumable_nb.groups import Holding
 from resumable_nb.source import Body, code_names, formula_words
 

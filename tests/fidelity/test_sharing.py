@@ -105,6 +105,13 @@ ALIASES: dict[str, Row] = {
         "collect(1)",
         check="collect(2)\nassert seen == [1, 2]",
     ),
+    "a method's default argument and an object": row(
+        "class Bus:\n    def __init__(self, riders=[]): self.riders = riders\n    @staticmethod\n    def all(riders=[]): return riders\n"
+        "class Tram(Bus):\n    def __init__(self): super().__init__()",
+        "bus = Bus()\nbus.riders.append('a')\nBus.all().append(1)",
+        "tram = Tram()\ntram.riders.append('b')",
+        check="assert bus.riders is tram.riders is Bus().riders is Tram().riders and bus.riders == ['a', 'b'] and Bus.all() == [1]",
+    ),
     "a generator object stays one under two names": row(
         "import numpy as np\nrng = np.random.default_rng(1)\nsame = rng",
         "x = same.random()",

@@ -152,6 +152,14 @@ def test_upstream_with_the_same_result_stops_the_change_from_spreading(seeds: Se
     assert kernel("x4").value == "['start', 0, 1, 2, 3]"
 
 
+def test_class_that_a_library_made(seeds: Seeds) -> None:
+    """``make_dataclass`` and the like: of a module that does not have it; loaded or not, it is a variable."""
+    steps = "%%resumable a\nC = type('C', (), {'__module__': 'types', 'n': 1})", "%%resumable b\nc = C()"
+    seeds()(*steps)
+    kernel = seeds()
+    assert all(restored(kernel(step)) for step in steps)
+
+
 def test_formatting_of_the_cell_itself(seeds: Seeds) -> None:
     seeds()(CELL)
     assert restored(seeds()("%%resumable a\n\n# Once.\nx = {'a',\n     'b'}\n\ny = sorted( x )"))
