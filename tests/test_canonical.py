@@ -503,6 +503,32 @@ def test_padding_and_what_is_masked_do_not_count() -> None:
     one, other = pd.array([1, None], dtype="Int64"), pd.array([1, 7], dtype="Int64")
     other[1] = pd.NA
     assert fingerprint(one) == fingerprint(other)
+    fields = [np.ma.array(np.array([(1, 2.0), (3, each)], kind), mask=[(0, 0), (0, 1)]) for each in (4.0, 5.0)]
+    assert fingerprint(fields[0]) == fingerprint(fields[1]) != fingerprint(np.ma.array(fields[0].data))
+    assert fingerprint(np.ma.masked) == fingerprint(fields[0]["b"][1]) != fingerprint(np.ma.array([1], mask=[True])[:0])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i2", "u1", ">f8", "M8[s]", "S4"])
+def test_what_is_masked_in_a_large_array_does_not_count(dtype: str) -> None:
+    """It is taken out box by box; so it is from pandas' arrays with missing values."""
+    numbers = (np.arange(900_000) % 251).astype("i8").astype(dtype).reshape(3, -1)
+    mask = np.arange(900_000).reshape(3, -1) % 7 == 0
+    other = numbers.copy()
+    other[mask] = numbers[0, 1]
+    one = fingerprint(np.ma.array(numbers, mask=mask))
+    assert one == fingerprint(np.ma.array(other, mask=mask)) == fingerprint(np.ma.array(other.T.copy(), mask=mask.T).T)
+    other[0, 1] = numbers[0, 2]
+    assert one != fingerprint(np.ma.array(other, mask=mask))
+
+
+@pytest.mark.parametrize(("make", "dtype"), [(pd.arrays.FloatingArray, "f8"), (pd.arrays.IntegerArray, "i4")])
+def test_what_lies_where_a_value_is_missing_does_not_count(make: Any, dtype: str) -> None:
+    numbers, mask = np.arange(300_000).astype(dtype), np.arange(300_000) % 7 == 0
+    one = fingerprint(make(numbers, mask))
+    assert one == fingerprint(make(np.where(mask, 5, numbers).astype(dtype), mask))
+    assert (
+        one != fingerprint(make(np.where(~mask, 5, numbers).astype(dtype), mask)) != fingerprint(make(numbers, ~mask))
+    )
 
 
 def test_numeric_memory_is_read_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from resumable_nb.canonical.leaves import text
 from resumable_nb.canonical.turning import Desk
-from resumable_nb.canonical.writer import Canonical, Expander, Node
+from resumable_nb.canonical.writer import Canonical, Expander, Node, Written
 from resumable_nb.threads import WORTHWHILE_BYTES, shared
 
 _BOX_BYTES: Final = 1 << 20
@@ -91,7 +91,7 @@ def _ahead(canon: Canonical) -> None:
 def _hashed(head: bytes, value: Any) -> blake3:
     if value.nbytes <= _BOX_BYTES:
         return _add(blake3(head), value)
-    boxes = list(_boxes(value))
+    boxes = [value[where] for where in _places(value)]
     return joined(head, shared(lambda k: _add(blake3(), boxes[k]).digest(), len(boxes), value.nbytes))
 
 
@@ -113,12 +113,12 @@ def _add(hasher: blake3, value: Any) -> blake3:
     return hasher
 
 
-def _boxes(value: Any) -> Iterator[Any]:
-    """The parts of a large array, of about ``_BOX_BYTES``, in an order that the shape alone decides."""
+def _places(value: Any) -> Iterator[tuple[slice, ...]]:
+    """Where the parts of a large array are, of about ``_BOX_BYTES``, in an order that the shape alone decides."""
     sides = box_sides(value.shape, value.itemsize)
     starts = (range(0, length, side) for length, side in zip(value.shape, sides, strict=True))
     for corner in itertools.product(*starts):
-        yield value[tuple(slice(start, start + side) for start, side in zip(corner, sides, strict=True))]
+        yield tuple(slice(start, start + side) for start, side in zip(corner, sides, strict=True))
 
 
 def box_sides(shape: tuple[int, ...], item_bytes: int) -> list[int]:
@@ -155,13 +155,40 @@ def _scalar(value: Any, _canon: Canonical) -> bytes | Node:
     return Node(b"Nv" + _name(value), [np.asarray(value)])
 
 
-def _masked(value: Any, _canon: Canonical) -> Node:
+def _masked(value: Any, _canon: Canonical) -> bytes | Node:
     """What lies under the mask is not content."""
     np = sys.modules["numpy"]
+    if value is np.ma.masked:
+        return b"Nm" + text("masked")  # of which there is one, and nothing can be asked of it
     mask = np.ma.getmaskarray(value)
-    data = np.array(value.data, copy=True, subok=False)
-    data[mask] = np.zeros((), data.dtype)[()]
-    return Node(b"Nm" + _name(value), [data, mask, np.asarray(value.fill_value)])
+    return Node(b"Nm" + _name(value), [filled(np.asarray(value.data), mask), mask, np.asarray(value.fill_value)])
+
+
+def filled(data: Any, mask: Any) -> object:
+    """An array as it is with zeros where the mask says so; a box at a time, where it is large."""
+    np = sys.modules["numpy"]
+    if data.dtype.kind not in "biufcmM":
+        own = np.array(data, copy=True, subok=False)
+        _fill(np, own, mask)
+        return own
+    zero, head = np.zeros((), data.dtype)[()], head_of(data)
+
+    def add(hasher: blake3, where: Any) -> blake3:
+        return _add(hasher, np.where(mask[where], zero, data[where]))
+
+    if data.nbytes <= _BOX_BYTES:
+        whole = add(blake3(head), ...)
+    else:
+        places = list(_places(data))
+        whole = joined(head, shared(lambda k: add(blake3(), places[k]).digest(), len(places), data.nbytes))
+    return Written(b"#" + whole.digest(length=16))
+
+
+def _fill(np: Any, own: Any, mask: Any) -> None:
+    for name in own.dtype.names or ():
+        _fill(np, own[name], mask[name])
+    if own.dtype.names is None:
+        own[mask] = np.zeros((), own.dtype)[()]
 
 
 def _content(value: Any) -> Iterator[Any]:

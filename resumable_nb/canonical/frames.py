@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
+from resumable_nb.canonical.arrays import filled
 from resumable_nb.canonical.columns import columns_of
 from resumable_nb.canonical.leaves import count, text
 from resumable_nb.canonical.writer import Canonical, Expander, Node
@@ -145,8 +146,9 @@ def _extension(value: Any, _canon: Canonical) -> Node:
     if (arrow := getattr(value, "_pa_array", None)) is not None:
         return Node(head, [arrow])
     plain = getattr(dtype, "numpy_dtype", None)
-    if hasattr(value, "_mask") and isinstance(plain, np.dtype):  # what lies under the mask is not content
-        return Node(head, [value.to_numpy(dtype=plain, na_value=plain.type(0)), np.asarray(value.isna())])
+    if isinstance(plain, np.dtype) and hasattr(value, "_mask") and isinstance(value._data, np.ndarray):
+        # What lies under the mask is not content.
+        return Node(head, [filled(value._data, value._mask), value._mask])
     return Node(head, [np.asarray(value, dtype=object)])
 
 

@@ -27,7 +27,7 @@ def _tensor(value: Any, _canon: Canonical) -> Node:
     plain = value.detach()
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
-    plain = plain.resolve_conj().resolve_neg().cpu().contiguous()
+    plain = plain.resolve_conj().resolve_neg().cpu()
     if plain.is_quantized:
         parts += [plain.q_scale(), plain.q_zero_point()]
         plain = plain.int_repr()
