@@ -655,6 +655,7 @@ def test_what_a_body_has_surely_bound_at_its_end(text: str, names: str) -> None:
     [
         ("get_ipython().system('python sub/a.py --n 1 && ./b.sh')", {"sub/a.py", "./b.sh"}),
         ("get_ipython().run_line_magic('run', '-i a')", {"a.py"}),
+        ("get_ipython().system('gcc a.c -o a.out')", {"a.c"}),
         ("get_ipython().run_line_magic('run', 'set_up.ipynb')", {"set_up.ipynb"}),
         ("get_ipython().run_cell_magic('time', '', '%run a')", {"a.py"}),
         ("subprocess.run(['python', '-m', 'a.b'])", set()),

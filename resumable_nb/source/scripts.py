@@ -8,7 +8,11 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-_PATH: Final = re.compile(r"(?<![\w./~-])[\w./~-]*\w\.(?:py|ipy|sh|bash|R|r|jl|pl|js|sql)(?![\w.])")
+_ENDINGS: Final = (
+    "py|ipy|pyx|sh|bash|zsh|bat|ps1|R|r|jl|pl|rb|lua|js|mjs|ts|sql|stan|c|cc|cpp|cu|h|hpp|f|f90|rs|go|java"
+)
+_PATH: Final = re.compile(rf"(?<![\w./~-])[\w./~-]*\w\.(?:{_ENDINGS})(?![\w.])")
+_EXTENSIONS: Final = ("load_ext", "reload_ext")
 _MODULE: Final = re.compile(r"(?:^|\s)-m\s+([^\W\d][\w.]*)")
 _RUN: Final = re.compile(r"^\s*%run\s+(.+)$", re.MULTILINE)
 
@@ -21,9 +25,9 @@ def in_tree(statements: Sequence[ast.stmt]) -> frozenset[str]:
             case ast.Constant(value=str(text)):
                 found.update(_in_text(text))
             case ast.Call(
-                func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant("run"), ast.Constant(str(line))]
+                func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(name), ast.Constant(str(line))]
             ):
-                found.update(_run(line))
+                found.update(_run(line) if name == "run" else _module(line.strip()) if name in _EXTENSIONS else ())
     return frozenset(found)
 
 
