@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from resumable_nb.magics.line import COMMANDS
 from tests.kernels import Kernel, Kernels
 
 
@@ -24,20 +26,38 @@ def completed(kernel: Kernel, text: str) -> list[str]:
     return found
 
 
+CELL = {"--files", "--makes", "--keep", "--drop", "--always", "--rerun", "--no-output", "--quiet", "--on-error"}
+
+
 @pytest.mark.parametrize(
-    ("text", "some"),
+    ("text", "offered"),
     [
-        ("%resumable ", {"why", "pause", "resume", "stop", "history"}),
+        ("%resumable ", {*COMMANDS}),
         ("%resumable re", {"rerun", "resolve", "restore", "resume"}),
-        ("%resumable why ", {"fetch", "'two words'"}),
+        ("x = 1\n%resumable why ", {"fetch", "'two words'"}),
+        ("%resumable why two", {"'two words'"}),
+        ("%resumable why 'two w", {"'two words'"}),
         ("%resumable restore fetch ", {"--version"}),
-        ("%resumable resolve 0123456789ab ", {"happened", "not-happened"}),
-        ("%%resumable ", {"fetch", "'two words'", "--files", "--quiet"}),
+        ("%resumable resolve 0123456789ab ", {"happened", "not-happened", "ask"}),
+        ("%%resumable ", {"fetch", "'two words'", *CELL}),
+        ("%%resumable f", {"fetch"}),
+        ("%%resumable fetch --", CELL),
         ("%%resumable fetch --k", {"--keep"}),
+        ("%%resumable fetch --on-error ", {"keep", "compensate"}),
     ],
 )
-def test_tab_completes_verbs_options_and_steps(kernel: Kernel, text: str, some: set[str]) -> None:
-    assert some <= set(completed(kernel, text))
+def test_tab_completes_verbs_options_and_steps_and_offers_nothing_else(
+    kernel: Kernel, text: str, offered: set[str]
+) -> None:
+    assert set(completed(kernel, text)) == offered
+
+
+def test_variables_and_files_are_completed_behind_their_options_and_code_as_ever(kernel: Kernel) -> None:
+    kernel("own_variable = 1\nopen('own_file.txt', 'w').close()")
+    assert completed(kernel, "%%resumable fetch --keep x own_") == ["own_variable"]
+    assert "own_file.txt" in completed(kernel, "%%resumable fetch --files own_f")
+    assert "own_variable" in completed(kernel, "%%resumable fetch\nown_v")
+    assert "own_variable" in completed(kernel, "own_v")
 
 
 def test_given_options_are_not_offered_again(kernel: Kernel) -> None:
@@ -49,8 +69,8 @@ def test_completion_ends_with_the_extension(kernel: Kernel) -> None:
     assert "why" not in completed(kernel, "%resumable ")
 
 
-@pytest.mark.parametrize(("magic", "told"), [("%%resumable", "--files PATH"), ("%resumable", "why STEP")])
-def test_help_tells_the_options(kernel: Kernel, magic: str, told: str) -> None:
+@pytest.mark.parametrize(("magic", "told"), [("%%resumable", CELL), ("%resumable", {*COMMANDS})])
+def test_help_tells_every_option_and_every_verb(kernel: Kernel, magic: str, told: set[str]) -> None:
     shown = kernel(f"print(get_ipython().find_magic({magic.lstrip('%')!r}, "
-                   f"{'cell' if magic.startswith('%%') else 'line'!r}).__doc__)")  # fmt: skip
-    assert told in shown.stdout
+                   f"{'cell' if magic.startswith('%%') else 'line'!r}).__doc__)").stdout  # fmt: skip
+    assert {each for each in told if not re.search(rf"(?<![\w-]){each}\b", shown)} == set()

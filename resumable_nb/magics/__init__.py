@@ -74,14 +74,15 @@ def _cell_magic(line: str, cell: str | None) -> None:
 
     %%resumable NAME [options], as the first line of the cell, above other magics.
 
-    --files PATH…  inputs that are watched: the step runs again when their content changes
-    --makes PATH…  artefacts that must still exist: the step runs again when one is gone
-    --keep NAME…   save these variables only
-    --drop NAME…   save all but these
-    --always       never skip
-    --rerun        run again this time
-    --no-output    do not record what the cell shows
-    --quiet        no message
+    --files PATH…               inputs that are watched: the step runs again when their content changes
+    --makes PATH…               artefacts that must still exist: the step runs again when one is gone
+    --keep NAME…                save these variables only
+    --drop NAME…                save all but these
+    --always                    never skip
+    --rerun                     run again this time
+    --on-error keep|compensate  what becomes of the tool calls when the step fails for good: kept, or undone
+    --no-output                 do not record what the cell shows
+    --quiet                     no message
     """
     if cell is None:  # the first line was rewritten before IPython looked for magics
         _hooks[-1].enter(line)

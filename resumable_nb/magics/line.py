@@ -44,9 +44,18 @@ _PARSER = line_parser(COMMANDS)
 def resumable(line: str) -> Any:
     """Look at the task and steer it: ``%resumable`` alone is the panel, and a summary where there are no widgets.
 
-    task NAME [--store FOLDER] | panel | status | history | steps | runs | why STEP | rerun STEP |
-    restore STEP [--version N] | resolve CALL happened|not-happened|ask [[--value] JSON] | compensate [STEP] |
-    pause | resume | stop | complete | forget --yes
+    task NAME [--store FOLDER]   go on with another task, or keep this one elsewhere
+    panel, status                the task as a widget; as a few lines
+    history, steps, runs         tool calls, steps and kernels as tables
+    why STEP                     why it ran the last time, and what would make it run now
+    rerun STEP                   run it again the next time its cell is executed
+    restore STEP [--version N]   put the variables back as they were after it
+    resolve CALL happened|not-happened|ask [[--value] JSON]
+                                 say what became of a call in doubt, or ask its tool
+    compensate [STEP]            undo the finished tool calls, newest first
+    pause, resume, stop          at the next safe point, also of another kernel
+    complete                     say that the task is finished
+    forget --yes                 delete all steps and calls, and begin anew
     """
     # JSON is not split into words: it has quotes of its own.
     settling = re.match(r"\s*(resolve\s+\S+\s+\S+)\s*(.*)", line, re.DOTALL)
