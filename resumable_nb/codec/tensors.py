@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
-from resumable_nb.codec import rebuild
+from resumable_nb.codec import graphs, rebuild
 
 _BITS: Final = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -26,8 +27,7 @@ def in_memory(tensor: Any) -> bool:
 def reduce_tensor(tensor: Any, memory: Any, low: int) -> Any:
     """``memory`` begins at address ``low`` and holds the tensor's; None: the tensor has its memory for itself.
 
-    What a computation returned comes back without the graph behind it, so that ``backward`` is an error there: a leaf
-    that requires a gradient would take one, and give none to the parameters.
+    What a computation returned comes back without the graph behind it: ``backward`` through it is an error.
     """
     torch = sys.modules["torch"]
     kind = str(tensor.dtype).removeprefix("torch.")
@@ -40,8 +40,11 @@ def reduce_tensor(tensor: Any, memory: Any, low: int) -> Any:
     else:
         args = (memory, kind, (tuple(plain.shape), plain.stride(), plain.data_ptr() - low))
     state = {name: value for name, value in _attributes(tensor).items() if value is not None}
-    made = (*args, trained, isinstance(tensor, torch.nn.Parameter))
-    return (rebuild.make_tensor, made, state, None, None, rebuild.set_tensor) if state else (rebuild.make_tensor, made)
+    make: Callable[..., Any] = rebuild.make_tensor
+    made: tuple[Any, ...] = (*args, trained, isinstance(tensor, torch.nn.Parameter))
+    if graph := graphs.graph_of(tensor):
+        make, made = graphs.make_computed, (graph, *made)
+    return (make, made, state, None, None, rebuild.set_tensor) if state else (make, made)
 
 
 def _attributes(tensor: Any) -> dict[str, Any]:
