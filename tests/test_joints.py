@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from argparse import Namespace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from resumable_nb.groups import Survey, joints
@@ -139,6 +141,27 @@ def test_a_librarys_object_beside_what_it_holds_counts() -> None:
     one = Namespace(a=xs)
     one.b = Namespace(back=one)
     assert joined(it=[one]) == joined(it=[Namespace(a=xs)]), "its own parts lead back to it"
+
+
+def test_each_pair_says_the_same_whoever_else_leads_into_the_object() -> None:
+    """Ways that were looked through for one variable are not looked through again for the next."""
+    memory, xs = np.arange(9.0), [1]
+    figure = Namespace(xs=xs, memory=memory[2:], inner=Namespace())
+    figure.inner.axes = [Namespace(figure=figure, own=(xs, memory)), Namespace(figure=figure)]
+    values = {
+        "figure": figure, "axes": figure.inner.axes, "one": figure.inner.axes[0], "two": {"it": figure.inner.axes[1]},
+        "xs": xs, "view": memory[:4], "twice": [figure.inner.axes[0], xs], "lone": [1],
+    }  # fmt: skip
+    for order in (values, dict(reversed(values.items()))):
+        together = joined(**order)
+        for one, other in itertools.permutations(order, 2):
+            pair = joined(**{one: values[one], other: values[other]})
+            assert together[one].get(other) == pair[one].get(other), (one, other)
+            assert together[one].get("") == pair[one].get(""), one
+    assert together["xs"].keys() == {"figure", "axes", "one", "two", "twice"}
+    assert together["view"].keys() == {"figure", "axes", "one", "two", "twice"}
+    assert together["figure"]["xs"] != together["twice"]["xs"]
+    assert together["lone"] == {}
 
 
 def test_an_equal_list_that_another_step_left_is_not_the_steps_own(notebook: Lives) -> None:

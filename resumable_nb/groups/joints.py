@@ -8,10 +8,12 @@ all that is within one counts as one place, and what only two such places share 
 from __future__ import annotations
 
 import collections
+import functools
 import gc
 import itertools
+import operator
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -58,9 +60,9 @@ def joints(
     if len(held) > CROWD:
         return {name: _many(held, name) for name in held}
     trails: dict[str, _Trail] = {}
-    parts: dict[int, list[tuple[str, Any]]] = {}
+    known: dict[int, _Parts] = {}
     for name in held:
-        trails[name] = _Trail(values[name], is_users, parts)
+        trails[name] = _Trail(values[name], is_users, known)
         if sum(len(each.steps) - len(each.within) for each in trails.values()) > MANY:
             return {name: _many(held, name) for name in held}
     for name, trail in trails.items():
@@ -90,7 +92,7 @@ class _Trail:
 
     value: Any
     is_users: Callable[[type], bool]
-    parts: dict[int, list[tuple[str, Any]]]
+    known: dict[int, _Parts]
     """``id()`` to what is in an object, for all trails: those that share a figure have all of it in common."""
     steps: dict[int, tuple[int, str]] = field(default_factory=dict)
     """``id()`` to the one that led there first, and how."""
@@ -103,42 +105,59 @@ class _Trail:
     """Nothing that was met may go before the end, and another come to lie at its address."""
 
     def __post_init__(self) -> None:
-        libraries = self._walk([(self.value, 0, "")], 0)
+        libraries = self._walk()
         # After all that is the user's own, so that a way there is the user's where there is one.
         for thing in libraries:
             if len(self.within) > DEEP:
                 break
-            own = id(thing)
-            self._walk([(each, own, "") for _, each in self._children(thing, verdict_of(type(thing)))], own)
+            self._look_through(thing)
         self.arrays.sort()
         for (low, high, one), (begin, _, other) in itertools.pairwise(self.arrays):
             if begin < high and one != other and not (one in self.within and other in self.within):
                 told = one not in self.within and other not in self.within
                 self.again.append((self.path(one), self.path(other), begin - low if told else 0))
 
-    def _walk(self, todo: list[tuple[Any, int, str]], library: int) -> list[Any]:
-        """Follow these; returns objects of libraries that were met, whose parts were not followed."""
-        found = []
-        while todo and len(self.within) <= DEEP and len(self.steps) - len(self.within) <= MANY:
+    def _walk(self) -> list[Any]:
+        """Follow the user's ways; returns objects of libraries that were met, whose parts were not followed."""
+        found: list[Any] = []
+        todo: list[_Way] = [] if verdict_of(type(self.value)) in _LEAVES else [(self.value, 0, "")]
+        while todo and len(self.steps) <= MANY:
             thing, parent, label = todo.pop()
             verdict = verdict_of(type(thing))
-            if verdict in _LEAVES:
-                continue
             key = id(thing)
             self.kept.append(thing)
             if key in self.steps:
-                known = verdict is Verdict.TRANSPARENT or key in self.within
-                if not known and not (library and self._leads_to(library, key)):  # a library's parts lead back to it
+                if verdict is not Verdict.TRANSPARENT:
                     self.again.append((self.path(key), f"{self.path(parent)}{label}", 0))
                 continue
             self.steps[key] = (parent, label)
-            if library:
-                self.within[key] = library
-            elif not self._is_open(thing, verdict):
+            if self._is_open(thing, verdict):
+                todo += self._ways(thing)
+            else:
                 found.append(thing)
-                continue
-            todo += [(each, key, name) for name, each in reversed([*self._children(thing, verdict)])]
         return found
+
+    def _look_through(self, thing: Any) -> None:
+        """Note what is in a library's object. Variables that share a figure do so in turn: nothing but look-ups here,
+        for what is known."""
+        library, steps, within = id(thing), self.steps, self.within
+        todo = [(each, library, "") for each, _, _ in self._ways(thing)]
+        todo.reverse()
+        open_ = len(steps) - len(within)
+        while todo and len(within) <= DEEP and open_ <= MANY:
+            thing, parent, label = todo.pop()
+            key = id(thing)
+            if key in within:
+                continue
+            self.kept.append(thing)
+            if key in steps:
+                # A library's parts lead back to it.
+                if verdict_of(type(thing)) is not Verdict.TRANSPARENT and not self._leads_to(library, key):
+                    self.again.append((self.path(key), f"{self.path(parent)}{label}", 0))
+                continue
+            steps[key] = (parent, label)
+            within[key] = library
+            todo += self._ways(thing)
 
     def _is_open(self, thing: Any, verdict: Verdict) -> bool:
         """Whether the ways through it are the user's."""
@@ -158,18 +177,39 @@ class _Trail:
             labels.append(label)
         return "".join(reversed(labels))
 
-    def _children(self, thing: Any, verdict: Verdict) -> Iterator[tuple[str, Any]]:
+    def _ways(self, thing: Any) -> list[_Way]:
+        """The ways on, the first one last; its memory is noted."""
+        found = self.known.get(id(thing))
+        if found is None:
+            found = self.known[id(thing)] = _Parts(thing)
+        self.arrays += found.spans
+        return found.ways
+
+
+_Way = tuple[Any, int, str]
+"""An object, the ``id()`` of the one that led there, and how."""
+
+
+class _Parts:
+    """What is in an object: ways on, and address ranges of its memory."""
+
+    __slots__ = ("spans", "ways")
+
+    def __init__(self, thing: Any) -> None:
+        key, verdict = id(thing), verdict_of(type(thing))
+        self.spans: list[tuple[int, int, int]] = []
+        parts: Iterable[tuple[str, Any]] = ()
         match verdict:
             case Verdict.ARRAY | Verdict.TENSOR:
                 for array in [thing] if verdict is Verdict.ARRAY else memory_of(thing):
                     if span := extent(array):
-                        self.arrays.append((*span, id(thing)))
+                        self.spans.append((*span, key))
                 if verdict is Verdict.ARRAY and thing.dtype.hasobject and root(thing) is thing:
-                    yield from (("[]", each) for each in thing.ravel().tolist())
+                    parts = (("[]", each) for each in thing.ravel().tolist())
             case Verdict.PLAIN | Verdict.TRANSPARENT:
-                if id(thing) not in self.parts:
-                    self.parts[id(thing)] = [*_parts(thing)]
-                yield from self.parts[id(thing)]
+                parts = _parts(thing)
+        self.ways = [(each, key, label) for label, each in parts if verdict_of(type(each)) not in _LEAVES]
+        self.ways.reverse()
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -187,21 +227,27 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         case _:
             known = False
     own = told(thing, "__dict__") if type(thing).__dictoffset__ else None
-    slotted = any("__slots__" in vars(kind) for kind in type(thing).__mro__)
+    kind: type = type(thing)
+    slotted = _has_slots(kind)
     if type(own) is dict:
-        yield from (
-            (f".{name}", each) for name, each in sorted(own.items(), key=lambda each: str(each[0])) if not is_atom(each)
-        )
+        parts = [(str(name), each) for name, each in own.items() if not is_atom(each)]
+        yield from ((f".{name}", each) for name, each in sorted(parts, key=operator.itemgetter(0)))
     elif not known and not slotted:
         yield from ((f"~{k}", each) for k, each in enumerate(gc.get_referents(thing)) if not is_atom(each))
-    yield from ((f".{name}", each) for name, each in own_slots(thing))
+    if slotted:
+        yield from ((f".{name}", each) for name, each in own_slots(thing))
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_slots(kind: type) -> bool:
+    return any("__slots__" in vars(each) for each in kind.__mro__)
 
 
 def _common(one: _Trail, other: _Trail) -> Iterator[tuple[str, str, int]]:
     """The outermost objects that both have, and arrays that look into one memory."""
     both = one.steps.keys() & other.steps.keys()
-    for key in both:
-        if one.steps[key][0] not in both and not (key in one.within and key in other.within):
+    for key in both - (one.within.keys() & other.within.keys()):
+        if one.steps[key][0] not in both:
             yield one.path(key), other.path(key), 0
     spans = sorted([(*each, True) for each in one.arrays] + [(*each, False) for each in other.arrays])
     for (low, high, here, first), (begin, _, there, second) in itertools.pairwise(spans):

@@ -256,8 +256,8 @@ class Survey:
 
         owner: dict[int, str] = {}
         for name, holding in held.items():
-            for common in holding.nodes.keys() & owner.keys():
-                parent[find(owner[common])] = find(name)
+            for other in {*map(owner.__getitem__, holding.nodes.keys() & owner.keys())}:
+                parent[find(other)] = find(name)
             owner.update(dict.fromkeys(holding.nodes, name))
         spans = [
             (*bounds, name)

@@ -12,6 +12,7 @@ from typing import Any
 
 from resumable_nb import randomness
 from resumable_nb.codec import Codec, keep_endings
+from resumable_nb.collector import collector_off
 from resumable_nb.errors import NotSaved
 from resumable_nb.events import Bus
 from resumable_nb.groups import Holding, is_atom
@@ -63,6 +64,7 @@ class Snapshots:
 
     # --- saving
 
+    @collector_off()
     def begin(self, space: Namespace, body: Body) -> Before:
         """Take note of the variables before a body runs."""
         variables = space.visible()
@@ -82,6 +84,7 @@ class Snapshots:
         self._open.add(before)
         return before
 
+    @collector_off()
     def capture(
         self,
         space: Namespace,
