@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import copyreg
 import datetime
 import decimal
@@ -11,8 +12,10 @@ import enum
 import io
 import pathlib
 import re
+import sys
 import threading
 import types
+import typing
 import uuid
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -184,6 +187,20 @@ def _enum(value: enum.Enum, canon: Canonical) -> Node:
     return Node(b"U" + kind_of(type(value), canon).name, [value._name_, value._value_])
 
 
+def _type_parameter(value: Any, _canon: Canonical) -> Node:
+    """Pickle's way is by the name alone."""
+    parts = []
+    for name in _OF_TYPES:
+        with contextlib.suppress(Exception):  # from Python 3.12 on it is evaluated now
+            parts.append((name, getattr(value, f"__{name}__")))
+    return Node(_head(b"j", value) + text(value.__name__), parts)
+
+
+_OF_TYPES: Final = (
+    "supertype", "bound", "constraints", "covariant", "contravariant", "default", "value", "type_params",
+)  # fmt: skip
+
+
 def _keys(value: Any, _canon: Canonical) -> Node:
     return Node(_head(b"k", value), list(value), unordered=not isinstance(value, type({}.values())))
 
@@ -318,5 +335,8 @@ SMALL: Final[dict[type, Expander]] = {
     type({}.keys()): _keys,
     type({}.values()): _keys,
     type({}.items()): _keys,
+    **dict.fromkeys((typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple), _type_parameter),
     _State: _state,
 }
+if sys.version_info >= (3, 12):
+    SMALL[typing.TypeAliasType] = _type_parameter

@@ -119,6 +119,8 @@ VALUES: dict[str, Change] = {
     "None and absent text": change("x = None", "x = ''", use="x"),
     "list and tuple": change("x = [1]", "x = (1,)", use="x"),
     "order of a list": change("x = [1, 2]", "x = [2, 1]", use="x"),
+    "what a new type stands for": change("import typing\nx = typing.NewType('x', int)", "import typing\nx = typing.NewType('x', str)", use="x.__supertype__.__name__", gives="'str'"),
+    "bound of a parameter of types": change("import typing\nx = typing.TypeVar('x', bound=int)", "import typing\nx = typing.TypeVar('x', bound=str)", use="x.__bound__.__name__", gives="'str'"),
     "set and frozenset": change("x = {1}", "x = frozenset({1})", use="x"),
     "nested value": change("x = {'a': [{'b': 1}]}", "x = {'a': [{'b': 2}]}", use="x"),
     "value that was changed through an alias, and has other content since it was restored": change(TURNED, TURNED + NEXT + "own['k'] = 1", use="[turned.own, len(turned.lines)]", why="input turned changed", gives="[{'k': 1}, 1]"),
