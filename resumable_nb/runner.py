@@ -75,6 +75,8 @@ class Runner:
         self.keys = Keys(self._configured, snapshots, lookup, self._scripts)
         self.replays = Replays(snapshots, journal, bus)
         self._started_s: dict[str, float] = {}
+        self._passes: list[str] = []
+        """Cells that were skipped or have begun here, in that order."""
         self.skipped: dict[str, float] = {}
         """Steps that were skipped here and have not begun since, each with the seconds that it saved."""
 
@@ -102,6 +104,8 @@ class Runner:
             decision = plan.Run(done[-1].version + 1, plan.ASKED)
         if isinstance(decision, plan.Skip) and self._memory.changed(decision.record):
             decision = plan.Run(decision.record.version + 1, "what it found in the memory changed")
+        if isinstance(decision, plan.Skip) and spec.kind == "cell" and (torn := self._torn(spec, space, decision)):
+            decision = plan.Run(decision.record.version + 1, torn)
         if replay and isinstance(decision, plan.Skip):
             decision = plan.Continue(decision.record, True, replay)
         if (names := scope.current().replayed_for) and not isinstance(decision, plan.Skip):
@@ -109,6 +113,20 @@ class Runner:
         if isinstance(decision, plan.Skip):
             return self._skip(spec, space, decision, decision.record, key)
         return self._begin(spec, space, decision, recorded, key)
+
+    def _torn(self, spec: StepSpec, space: Namespace, skip: plan.Skip) -> str:
+        """Why a skip would part what is one object; empty where it would not.
+
+        What the cells below the step had left in an earlier pass is of no account: they bring that back themselves.
+        """
+        above = None
+        if spec.id in self._passes:
+            first, last = self._passes.index(spec.id), len(self._passes) - self._passes[::-1].index(spec.id)
+            since = self._passes[last:]
+            known = [k for k, each in enumerate(since) if each in self._passes[:first]]
+            above = frozenset(since[known[0] :]) if known else frozenset[str]()
+        names = self._snapshots.binding.torn(space, skip.record.manifest, spec.id, above)
+        return f"{', '.join(names)} would be parted from what it brings back" if names else ""
 
     def leave(
         self,
@@ -200,6 +218,8 @@ class Runner:
         result = self._snapshots.result(space, restored.result) if record.left == "return" else None
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
         self.skipped[spec.id] = record.duration_s
+        if spec.kind == "cell":
+            self._passes.append(spec.id)
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
         return Execution(spec, decision, record, key, StepScope(spec.id), restored, result, outputs)
 
@@ -248,6 +268,8 @@ class Runner:
             settings="" if recorded is MISSING else recorded.settings,
         )
         self.skipped.pop(spec.id, None)
+        if spec.kind == "cell":
+            self._passes.append(spec.id)
         self._bus.emit("step.begin", spec.id)
         self._journal.begin_step(record, rows)
         self._bus.emit("step.begun", spec.id, why=record.why)

@@ -45,6 +45,32 @@ class Binding:
             {*self._taken(space, manifest, *each, step)} <= {RESULT} for each in found
         )
 
+    def torn(self, space: Namespace, manifest_digest: str, step: str, steps: Collection[str] | None) -> list[str]:
+        """Variables that share with one which a skip would bind anew, and which would not be bound with it.
+
+        Only those that one of the ``steps`` has left, where they are given.
+        """
+        manifest, found = self._reader.manifest(manifest_digest), set[str]()
+        for group in manifest.groups:
+            if {*group.names}.isdisjoint(manifest.companions):
+                continue
+            own = {*self.taken(space, manifest, group, step)}
+            found |= self._near(space, own & {*manifest.companions}) - own
+        return sorted(
+            name for name in found if steps is None or any(self._left.is_left(space, name, each) for each in steps)
+        )
+
+    def _near(self, space: Namespace, names: set[str]) -> set[str]:
+        """What shares with these now, be it loaded or not."""
+        near = set[str]()
+        for name in names - space.variables.keys():
+            if (entry := self._pending.get(name)) is not None:
+                shared = entry.group.joints.get(name, {}).keys() - {ITSELF}
+                near |= {other for other in shared if self._pending.is_in(other, entry.group)}
+        if living := names & space.variables.keys():
+            near = near.union(*self._surveyor.survey(space, space.visible()).groups_of(living))
+        return near
+
     def as_saved(self, space: Namespace, name: str) -> str | Missing:
         """The digest that a variable was saved with, where nobody has changed it since; see ``Presence.as_saved``.
 
