@@ -47,7 +47,7 @@ class Codec:
         former: Callable[[str], object] = lambda _: MISSING,
     ) -> None:
         self._live = live
-        self.definitions = Definitions(live)
+        self.definitions = Definitions(live, former)
         self._shelf = Shelf(self.definitions, self.decode, fetch, load, former)
         self._proved: set[frozenset[type]] = set()
 

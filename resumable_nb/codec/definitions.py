@@ -12,7 +12,7 @@ import enum
 import functools
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from resumable_nb.attributes import told
@@ -48,10 +48,11 @@ def is_definition(thing: object) -> bool:
 
 
 class Definitions:
-    """The definitions of one live namespace."""
+    """The definitions of one live namespace. ``former`` says which class a name goes on with that is not loaded yet."""
 
-    def __init__(self, live: Mapping[str, object]) -> None:
+    def __init__(self, live: Mapping[str, object], former: Callable[[str], object] = lambda _: MISSING) -> None:
         self._live = live
+        self._former = former
         self._forms: dict[int, tuple[types.CodeType, str]] = {}
 
     def reference(self, thing: object) -> tuple[str, str] | None:
@@ -82,7 +83,7 @@ class Definitions:
     def find(self, path: str) -> object:
         """What the live namespace has under a qualified name, or ``MISSING``."""
         first, *rest = path.split(".")
-        found = self._live.get(first, MISSING)
+        found = self._live[first] if first in self._live else self._former(first)
         for part in rest:
             found = vars(found).get(part, MISSING) if isinstance(found, type) else MISSING
         return found
@@ -177,7 +178,7 @@ class Definitions:
             if part:
                 parts.append(f"{name}: {part}")
         if issubclass(kind, enum.Enum):
-            parts.append(repr([(name, repr(member.value)) for name, member in kind.__members__.items()]))
+            parts.append(repr([(name, _fixed(member.value)) for name, member in kind.__members__.items()]))
         return "\n".join(parts)
 
     def _member(self, name: str, value: object, busy: list[object], strict: bool) -> str | None:
@@ -203,6 +204,14 @@ class Definitions:
                 return ""
             case _:
                 return self._describe(value, busy, strict=True) if strict else ""
+
+
+def _fixed(value: object) -> str:
+    """A value in a definition; of one that may change, its type."""
+    if type(value) in (tuple, frozenset):
+        parts = [_fixed(each) for each in value]  # type: ignore[attr-defined]  # its type was asked
+        return f"{type(value).__name__} {parts if type(value) is tuple else sorted(parts)}"
+    return repr(value) if type(value) in _ATOMS else f"a {type(value).__qualname__}"
 
 
 def is_filled(cell: types.CellType) -> bool:

@@ -18,6 +18,11 @@ _MADE: Final = frozenset({"__dict__", "__weakref__", "__slotnames__", "_abc_impl
 _PLACE: Final = frozenset({"_name_", "__objclass__", "_sort_order_"})
 """Attributes of a member that say where it stands."""
 
+_VALUES: Final = frozenset(
+    {"_value2member_map_", "_unhashable_values_", "_unhashable_values_map_", "_hashable_values_"}
+)
+"""Where a class has its members' values."""
+
 
 def is_plain(kind: type) -> bool:
     """Whether it is an enumeration like most; one with a metaclass of its own is as that makes it."""
@@ -67,7 +72,7 @@ def renew(kind: Any, state: State, is_data: Callable[[str, object], bool]) -> No
     """The living class is to have what a later step has left in it."""
     members = _own(kind)
     for name, value in state[0].items():
-        if name not in members and not name.startswith("_") and is_data(name, value):
+        if name in _VALUES or (name not in members and not name.startswith("_") and is_data(name, value)):
             type.__setattr__(kind, name, value)
     for name, attributes in state[1]:
         if name in members:

@@ -260,6 +260,14 @@ def make_ended_calls() -> Any:
     return ended
 
 
+def make_method(owner: Any, name: str, function: types.FunctionType) -> types.MethodType:
+    kind = owner if isinstance(owner, type) else type(owner)
+    found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+    living = found.__func__ if isinstance(found, classmethod) else found
+    same = isinstance(living, types.FunctionType) and living.__code__ == function.__code__
+    return types.MethodType(living if same else function, owner)
+
+
 def make_type_parameter(kind: Any, name: str, values: tuple[Any, ...], options: dict[str, Any], module: str) -> Any:
     found = kind(name, *values, **options)
     with contextlib.suppress(AttributeError):  # an alias of Python 3.12 says where it was made

@@ -128,6 +128,14 @@ def _weak_dict(found: Any) -> Reduced:
     return rebuild.make_weak, (type(found).__name__, dict(found.items()))
 
 
+def _method(method: types.MethodType) -> Reduced:
+    """By its name in the class, where that has it: a living class keeps its functions."""
+    function, owner = method.__func__, method.__self__
+    if not isinstance(function, types.FunctionType) or importable(function):
+        return NotImplemented
+    return rebuild.make_method, (owner, function.__name__, function)
+
+
 def _new_type(found: Any) -> Reduced:
     if importable(found):
         return NotImplemented
@@ -212,6 +220,7 @@ _EXACT: Final[dict[type, Reduce]] = {
     weakref.WeakKeyDictionary: _weak_dict,
     weakref.WeakValueDictionary: _weak_dict,
     random.Random: _random,
+    types.MethodType: _method,
     typing.NewType: _new_type,
     typing.ParamSpec: _type_parameter,
     typing.TypeVarTuple: _type_parameter,
