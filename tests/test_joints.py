@@ -170,3 +170,20 @@ def test_an_equal_list_that_another_step_left_is_not_the_steps_own(notebook: Liv
     assert notebook.run(cells[0], ("s", "ys = xs\nmore = 1"), cells[2]) == ["s"]
     assert notebook.value("xs") == notebook.value("ys")
     assert notebook.value("xs") is not notebook.value("ys")
+
+
+def test_skip_that_would_part_what_is_one_object_runs_instead(notebook: Lives) -> None:
+    """What the cells above have left since shares with what a step saved, and would not come back with it."""
+    above, below = ("up", "xs = [4]\nbox = {'k': xs, 'n': 5}"), ("pair", "pair = (xs, 2)")
+    check = ("", "assert box['k'] is xs is pair[0]")
+    assert notebook.run(above, below, check) == ["up", "pair"]
+    notebook.restart()
+    edited = ("up", "xs = [4]\nbox = {'k': xs, 'n': 7}")
+    assert notebook.run(edited, below, check) == ["up", "pair"]
+    for start in (lambda: None, notebook.restart):
+        start()
+        assert notebook.run(edited, below, check) == []
+        start()
+        new = ("new", "held = [xs]")
+        notebook.run(edited, new, below, check, ("", "assert held[0] is xs"))
+        assert notebook.run(edited, new, below, check, ("", "assert held[0] is xs"), below) == []

@@ -154,7 +154,9 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
         and not isinstance(each, types.MemberDescriptorType | types.GetSetDescriptorType)
         and (not name.startswith("__pydantic_") or name == "__pydantic_fields__")
     }
-    if "__annotations__" in members:
+    if not members.get("__annotations__", True):
+        del members["__annotations__"]  # the interpreter has put it there for somebody who asked
+    elif "__annotations__" in members:
         members["__annotations__"] = _plain_types(members["__annotations__"])
     names = list(members)
     bases = [TypeName(each) for each in (type(value), *value.__bases__)]

@@ -61,6 +61,10 @@ class Shelf:
                 return found
         return self._built.get((name, digest), MISSING)
 
+    def goes_on(self, name: str, /) -> Any:
+        found = self._former(name)
+        return found if isinstance(found, type) and found.__qualname__ == name else MISSING
+
     def register(self, name: str, digest: str, thing: Any) -> None:
         self._built[name, digest] = thing
 
@@ -86,6 +90,9 @@ class Trial:
     def adopt(self, name: str, digest: str) -> Any:
         found = self._definitions.find(name)
         return found if is_definition(found) and self._definitions.reference(found) == (name, digest) else MISSING
+
+    def goes_on(self, _name: str, /) -> Any:
+        return MISSING
 
     def register(self, name: str, digest: str, thing: Any) -> None:
         """Nothing is kept."""

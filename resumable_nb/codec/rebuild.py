@@ -7,7 +7,6 @@ the live namespace. The names are part of the format: streams in stores hold the
 from __future__ import annotations
 
 import contextlib
-import enum
 import functools
 import importlib
 import io
@@ -20,8 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from resumable_nb.codec import enums
-from resumable_nb.codec.definitions import is_filled
+from resumable_nb.codec import living
 from resumable_nb.codec.endings import has_ending
 from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING, digest
@@ -39,6 +37,9 @@ class Library(Protocol):
 
     def adopt(self, name: str, digest: str) -> Any:
         """The living class that a held one continues, or ``MISSING``."""
+
+    def goes_on(self, name: str, /) -> Any:
+        """The class that had the name until now, though it does something else, or ``MISSING``."""
 
     def register(self, name: str, digest: str, thing: Any) -> None:
         """A held function or class exists now, still empty: names of it in its own content lead to it."""
@@ -95,6 +96,8 @@ class Decoder(pickle.Unpickler):
 
     def make_class(self, key: tuple[str, str], make: Callable[..., type], *args: Any) -> type:
         found = self._library.adopt(*key) if key else MISSING
+        if key and found is MISSING and living.may_go_on(former := self._library.goes_on(key[0]), *args):
+            found = former
         if isinstance(found, type):
             self._adopted.add(id(found))
             self.met[id(found)] = found
@@ -110,60 +113,10 @@ class Decoder(pickle.Unpickler):
         if id(kind) not in self._adopted:
             setter(kind, state)
         elif not self._library.trial:
-            _renew(kind, state[0])
-            if setter is enums.set_enum:
-                enums.renew(kind, state, _is_data)
-            else:
-                gone = () if issubclass(kind, enum.Enum) else vars(kind).keys() - state[0].keys()
-                for name in gone:
-                    if _is_data(name, vars(kind)[name]):
-                        delattr(kind, name)
-                for name, value in state[0].items():
-                    if _is_data(name, value):
-                        setattr(kind, name, value)
+            living.go_on(kind, setter, state)
 
 
 _BOUND: Final = frozenset({"make_reference", "make_function", "make_class", "set_class"})
-
-
-def _renew(kind: type, members: dict[str, Any]) -> None:
-    """The living class has the same functions, and others may hold them; what those hold is as it was saved."""
-    for name in members.keys() & vars(kind).keys():
-        for living, saved in zip(_functions(vars(kind)[name]), _functions(members[name]), strict=False):
-            if living is saved or living.__code__.co_freevars != saved.__code__.co_freevars:
-                continue
-            living.__defaults__, living.__kwdefaults__ = saved.__defaults__, saved.__kwdefaults__
-            living.__dict__.clear()
-            living.__dict__.update(saved.__dict__)
-            for cell, other in zip(living.__closure__ or (), saved.__closure__ or (), strict=True):
-                if is_filled(other):
-                    cell.cell_contents = other.cell_contents
-
-
-def _functions(member: Any) -> list[types.FunctionType]:
-    """The functions in what is in a class."""
-    match member:
-        case property():
-            found = [member.fget, member.fset, member.fdel]
-        case staticmethod() | classmethod():
-            found = [member.__func__]
-        case functools.cached_property() | functools.partialmethod():
-            found = [member.func]
-        case _:
-            found = [member]
-    return [each for each in found if isinstance(each, types.FunctionType)]
-
-
-_BEHAVIOUR: Final = (types.FunctionType, type, staticmethod, classmethod, property, functools.cached_property)
-_PLACES: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
-"""What stands in a class for its slots."""
-
-
-def _is_data(name: str, value: object) -> bool:
-    """Of what is in a class: neither its code, nor what the interpreter keeps there."""
-    own = name.startswith("__") or name == "_abc_impl"
-    theirs = hasattr(type(value), "__set_name__") and not _is_own(type(value))
-    return not (own or isinstance(value, (*_BEHAVIOUR, *_PLACES)) or theirs)
 
 
 def make_reference(*_: Any) -> Any:
@@ -264,8 +217,9 @@ def make_method(owner: Any, name: str, function: types.FunctionType) -> types.Me
     kind = owner if isinstance(owner, type) else type(owner)
     found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
     living = found.__func__ if isinstance(found, classmethod) else found
-    same = isinstance(living, types.FunctionType) and living.__code__ == function.__code__
-    return types.MethodType(living if same else function, owner)
+    if isinstance(living, types.FunctionType) and living.__code__ == function.__code__:
+        function = living
+    return types.MethodType(function, owner)
 
 
 def make_type_parameter(kind: Any, name: str, values: tuple[Any, ...], options: dict[str, Any], module: str) -> Any:

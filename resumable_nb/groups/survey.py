@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextvars
+import dataclasses
 import functools
 import gc
 import types
@@ -54,6 +55,8 @@ class Holding:
 
 
 _NOTHING: Final = Holding()
+_NO_METADATA: Final = id(gc.get_referents(dataclasses.field().metadata)[0])
+"""One empty dictionary, which all fields of dataclasses have and nobody can change."""
 
 
 class Survey:
@@ -141,7 +144,7 @@ class Survey:
         if verdict is Verdict.PLAIN and ATOMS.issuperset(map(type, gc.get_referents(value))):
             found.nodes[id(value)] = value  # most variables, and the longest lists
             return found
-        seen: set[int] = {id(value)}
+        seen: set[int] = {id(value), _NO_METADATA}
         frontier: list[Any] = [value]
         top, ways = True, 0
         while frontier:

@@ -55,21 +55,11 @@ class Binding:
             if {*group.names}.isdisjoint(manifest.companions):
                 continue
             own = {*self.taken(space, manifest, group, step)}
-            found |= self._near(space, own & {*manifest.companions}) - own
+            shared = self.joints(space, own & {*manifest.companions})
+            found |= {other for each in shared.values() for other in each} - own - {ITSELF}
         return sorted(
             name for name in found if steps is None or any(self._left.is_left(space, name, each) for each in steps)
         )
-
-    def _near(self, space: Namespace, names: set[str]) -> set[str]:
-        """What shares with these now, be it loaded or not."""
-        near = set[str]()
-        for name in names - space.variables.keys():
-            if (entry := self._pending.get(name)) is not None:
-                shared = entry.group.joints.get(name, {}).keys() - {ITSELF}
-                near |= {other for other in shared if self._pending.is_in(other, entry.group)}
-        if living := names & space.variables.keys():
-            near = near.union(*self._surveyor.survey(space, space.visible()).groups_of(living))
-        return near
 
     def as_saved(self, space: Namespace, name: str) -> str | Missing:
         """The digest that a variable was saved with, where nobody has changed it since; see ``Presence.as_saved``.
