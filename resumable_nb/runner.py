@@ -22,6 +22,7 @@ from resumable_nb.keys import Keys
 from resumable_nb.lease import Lease
 from resumable_nb.memory import Mark, Memory
 from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
+from resumable_nb.passes import Passes
 from resumable_nb.preview import scrub
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.replay import Replays
@@ -75,8 +76,7 @@ class Runner:
         self.keys = Keys(self._configured, snapshots, lookup, self._scripts)
         self.replays = Replays(snapshots, journal, bus)
         self._started_s: dict[str, float] = {}
-        self._passes: list[str] = []
-        """Cells that were skipped or have begun here, in that order."""
+        self._passes = Passes()
         self.skipped: dict[str, float] = {}
         """Steps that were skipped here and have not begun since, each with the seconds that it saved."""
 
@@ -119,12 +119,7 @@ class Runner:
 
         What the cells below the step had left in an earlier pass is of no account: they bring that back themselves.
         """
-        above = None
-        if spec.id in self._passes:
-            first, last = self._passes.index(spec.id), len(self._passes) - self._passes[::-1].index(spec.id)
-            since = self._passes[last:]
-            known = [k for k, each in enumerate(since) if each in self._passes[:first]]
-            above = frozenset(since[known[0] :]) if known else frozenset[str]()
+        above = self._passes.above(spec.id)
         names = self._snapshots.binding.torn(space, skip.record.manifest, spec.id, above)
         return f"{', '.join(names)} would be parted from what it brings back" if names else ""
 
@@ -219,7 +214,7 @@ class Runner:
         outputs = output.decode(self._journal.blob(record.output)) if record.output else []
         self.skipped[spec.id] = record.duration_s
         if spec.kind == "cell":
-            self._passes.append(spec.id)
+            self._passes.took(spec.id)
         self._bus.emit("step.skipped", spec.id, saved_s=record.duration_s)
         return Execution(spec, decision, record, key, StepScope(spec.id), restored, result, outputs)
 
@@ -269,7 +264,7 @@ class Runner:
         )
         self.skipped.pop(spec.id, None)
         if spec.kind == "cell":
-            self._passes.append(spec.id)
+            self._passes.took(spec.id)
         self._bus.emit("step.begin", spec.id)
         self._journal.begin_step(record, rows)
         self._bus.emit("step.begun", spec.id, why=record.why)
