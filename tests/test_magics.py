@@ -513,6 +513,14 @@ def test_a_variable_that_is_not_loaded_is_no_magic_of_its_name(kernels: Kernels)
     assert kernel("history").value == "[1]"
 
 
+def test_statements_of_a_step_are_compiled_one_by_one(kernels: Kernels) -> None:
+    """As those of any cell: equal constants of two are two objects, and what stands above one that is no code runs."""
+    kernel = kernels("%%resumable a\na = (1, 257)\nb = (1, 257)\nsame = a is b")
+    assert kernel("same").value == "False"
+    assert "SyntaxError" in kernel.attempt("%%resumable b\nc = 1\nreturn 5\nd = 2").error
+    assert kernel("c, 'd' in globals()").value == "(1, False)"
+
+
 def test_the_code_of_a_step_can_be_run_from_the_history(kernels: Kernels) -> None:
     kernel = kernels("n = 0")
     count = int(kernel("len(In)").value)

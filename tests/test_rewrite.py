@@ -101,12 +101,12 @@ def guarded(text: str, interactivity: str = "last_expr") -> str:
         ("last_expr", "x = 1\nx", "if P():\n    x = 1\nx if P() else None"),
         ("last_expr", "x", "x if P() else None"),
         ("last_expr", "x = 1", "if P():\n    x = 1"),
-        ("last_expr_or_assign", "y = 2\nx = 1", "if P():\n    y = 2\n    x = 1\nx if P() else None"),
+        ("last_expr_or_assign", "y = 2\nx = 1", "if P():\n    y = 2\nif P():\n    x = 1\nx if P() else None"),
         ("last_expr_or_assign", "x: int = 1", "if P():\n    x: int = 1\nx if P() else None"),
         ("last_expr_or_assign", "x[0] = 1", "if P():\n    x[0] = 1"),
         ("last", "x = 1\nfor i in x:\n    i", "if P():\n    x = 1\nif P():\n    for i in x:\n        i"),
-        ("all", "1\n2", "if P():\n    1\n    2"),
-        ("none", "1\n2", "if P():\n    1\n    2"),
+        ("all", "1\n2", "if P():\n    1\nif P():\n    2"),
+        ("none", "1\n2", "if P():\n    1\nif P():\n    2"),
     ],
 )
 def test_body_goes_under_a_guard(interactivity: str, text: str, expected: str) -> None:

@@ -171,12 +171,13 @@ class CellRewriter:
 
         DOCSTRING, from __future__ …     # always run: they are compiled first, and later cells depend on them
         get_ipython().run_cell_magic('resumable', ARGS, None)
-        if GUARD: BODY
+        if GUARD: STATEMENT              # each of BODY: IPython compiles them one by one, and so equal constants
+        …                                # of two statements are two objects
         LAST if GUARD else None          # None shows nothing and leaves _ and Out alone
 
-    ``last_expr_or_assign``: an assignment stays in BODY, and the name that it binds is LAST. ``last``: LAST is a
-    statement of its own, ``if GUARD: LAST``. ``all`` and ``none``: one ``if``, as interactive code shows nested
-    expressions too. The guard is evaluated up to twice, and must not change its mind while the cell runs.
+    ``last_expr_or_assign``: an assignment stays in BODY, and the name that it binds is LAST. Else LAST is a statement
+    like the others: interactive code shows nested expressions, too. The guard must not change its mind while the cell
+    runs.
 
     ``guard`` is the text of an expression, ``interactivity`` the shell's ``ast_node_interactivity``.
     """
@@ -191,23 +192,20 @@ class CellRewriter:
         if enter is None:
             return tree
         early, body = _early(body_of(tree))
-        return ast.Module([*early, enter, *self._guarded(body, enter)], tree.type_ignores)
+        return ast.Module([*early, enter, *self._guarded(body)], tree.type_ignores)
 
-    def _guarded(self, body: list[ast.stmt], enter: ast.stmt) -> list[ast.stmt]:
+    def _guarded(self, body: list[ast.stmt]) -> list[ast.stmt]:
         if not body:
             return []
         interactivity, last = self._interactivity, body[-1]
         if interactivity == "last_expr_or_assign" and (name := _assigned(last)) is not None:
-            return [self._if(body, enter), self._expr(placed(ast.Name(name, ast.Load()), last))]
+            return [*map(self._if, body), self._expr(placed(ast.Name(name, ast.Load()), last))]
         if interactivity in ("last_expr", "last_expr_or_assign") and isinstance(last, ast.Expr):
-            start = [self._if(body[:-1], enter)] if body[:-1] else []
-            return [*start, self._expr(last.value)]
-        if interactivity == "last" and body[:-1]:
-            return [self._if(body[:-1], enter), self._if([last], last)]
-        return [self._if(body, enter)]
+            return [*map(self._if, body[:-1]), self._expr(last.value)]
+        return [*map(self._if, body)]
 
-    def _if(self, body: list[ast.stmt], where: ast.stmt) -> ast.stmt:
-        return ast.copy_location(ast.If(expression(self._guard, where), body, []), where)
+    def _if(self, stmt: ast.stmt) -> ast.stmt:
+        return ast.copy_location(ast.If(expression(self._guard, stmt), [stmt], []), stmt)
 
     def _expr(self, value: ast.expr) -> ast.stmt:
         nothing = placed(ast.Constant(None), value)
