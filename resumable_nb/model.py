@@ -141,8 +141,7 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     duration_s: float = 0.0
     """How long this version took, with ``earlier_s``."""
     earlier_s: float = 0.0
-    """The part of it that was done before it last began, in executions that were cut off, and did not have to be done
-    again: up to their last call, kept turn or step inside that is on record."""
+    """What was done before it last began, up to the last call, kept turn or step inside: that was not done again."""
     text: str = ""
     after: dict[str, str] = {}
     """Digests, after the step, of key parts that the step itself changed: ``"input x"`` to digest ('' if gone)."""
@@ -396,5 +395,6 @@ def digest(data: bytes) -> str:
 
 def step_path(parent: str, name: str, k: int) -> str:
     """A step's identity: the enclosing step's, its own name, and ``#k`` where the name comes again."""
-    own = quote(name, safe=" ()[]{}<>=,.:;+-*!?'\"&$|~^_äöüÄÖÜß") + (f"#{k + 1}" if k else "")
+    own = "".join(c if c.isprintable() and c not in "/#%@\\`" else quote(c, "", errors="surrogatepass") for c in name)
+    own += f"#{k + 1}" * bool(k)
     return f"{parent}/{own}" if parent else own

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from resumable_nb.model import step_path
 from tests.kernels import Kernels
 from tests.test_magics import COUNT, counted
 
@@ -456,3 +457,9 @@ def work(n):
     (tmp_path / "my_steps.py").write_text(PRELUDE + work)
     cell = "import my_steps\nmy_steps.work(3)"
     assert twice(kernels, cell) == "6"
+
+
+def test_the_path_of_a_step_is_its_names_but_for_what_parts_them_and_what_is_not_seen() -> None:
+    assert step_path("pay", "Prüfung 支払い قائمة ✓", 0) == "pay/Prüfung 支払い قائمة ✓"
+    assert step_path("", "a/b#2@c%d", 1) == "a%2Fb%232%40c%25d#2"
+    assert step_path("", "x\u202e\u200b\x1b\ud800\xa0", 0) == "x%E2%80%AE%E2%80%8B%1B%ED%A0%80%C2%A0"

@@ -13,7 +13,7 @@ from tests.kernels import Kernel, Kernels
 
 @pytest.fixture
 def kernel(kernels: Kernels) -> Kernel:
-    return kernels("%%resumable fetch\nx = 1", "%%resumable 'two words'\ny = 1")
+    return kernels("%%resumable fetch\nx = 1", "%%resumable 'two words'\ny = 1", "%%resumable Prüfung\nz = 1")
 
 
 def completed(kernel: Kernel, text: str) -> list[str]:
@@ -34,12 +34,13 @@ CELL = {"--files", "--makes", "--keep", "--drop", "--always", "--rerun", "--no-o
     [
         ("%resumable ", {*COMMANDS}),
         ("%resumable re", {"rerun", "resolve", "restore", "resume"}),
-        ("x = 1\n%resumable why ", {"fetch", "'two words'"}),
+        ("x = 1\n%resumable why ", {"fetch", "'two words'", "'Prüfung'"}),
+        ("%resumable why Pr", {"'Prüfung'"}),
         ("%resumable why two", {"'two words'"}),
         ("%resumable why 'two w", {"'two words'"}),
         ("%resumable restore fetch ", {"--version"}),
         ("%resumable resolve 0123456789ab ", {"happened", "not-happened", "ask"}),
-        ("%%resumable ", {"fetch", "'two words'", *CELL}),
+        ("%%resumable ", {"fetch", "'two words'", "'Prüfung'", *CELL}),
         ("%%resumable f", {"fetch"}),
         ("%%resumable fetch --", CELL),
         ("%%resumable fetch --k", {"--keep"}),

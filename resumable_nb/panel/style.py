@@ -69,6 +69,7 @@ _RULES: Final = """
 & .rnb-cells > * { min-width: 0; overflow-wrap: anywhere; } & .rnb-num { text-align: right; white-space: nowrap; }
 & .rnb-wide { grid-column: 1 / -1; }
 & .rnb-wrap { overflow-x: auto; }
+& .rnb-table.rnb-table { table-layout: auto; }
 & .rnb-table { border-collapse: collapse; width: 100%; font-size: inherit; color: var(--rnb-fg); margin: 0; }
 & .rnb-table th, & .rnb-table td { text-align: left; padding: 3px 10px 3px 0; vertical-align: top; max-width: none;
   border-bottom: 1px solid var(--rnb-line); background: transparent; overflow-wrap: anywhere; white-space: normal; }
