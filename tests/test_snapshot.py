@@ -105,7 +105,7 @@ def test_a_value_that_cannot_be_saved_and_was_changed_is_named() -> None:
             "import weakref\nclass C: pass\nc = C(); bad = weakref.ref(c)",
             "bad: cannot pickle 'weakref.ReferenceType' object",
         ),
-        ("bad = [memoryview(b'abc')]", "bad[0]: cannot pickle 'memoryview' object"),
+        ("bad = [memoryview(b'abc')]; bad[0].release()", "bad[0]: cannot pickle 'memoryview' object"),
         ("bad = lambda g=(x for x in ()): g", "bad default 0: cannot pickle 'generator' object"),
         (
             "class E(Exception):\n  def __init__(self, a, b): super().__init__(a)\nbad = E(1, 2)",

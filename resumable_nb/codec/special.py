@@ -23,7 +23,7 @@ from typing import Any, Final
 import cloudpickle
 
 from resumable_nb.attributes import own_dict
-from resumable_nb.codec import enums, handles, rebuild, reopen
+from resumable_nb.codec import enums, handles, rebuild, reopen, views
 from resumable_nb.codec.definitions import importable
 from resumable_nb.codec.objects import careful
 from resumable_nb.widgets import is_shell, is_tied
@@ -75,10 +75,6 @@ def _executor(executor: Any) -> Reduced:
     if not executor._shutdown:
         return handles.threads(executor)
     return rebuild.make_shut_down, (executor._max_workers, executor._thread_name_prefix)
-
-
-def _memoryview(_view: memoryview) -> Reduced:
-    raise pickle.PicklingError("cannot pickle 'memoryview' object")
 
 
 def _iterator(iterator: Any) -> Reduced:
@@ -213,7 +209,7 @@ def _figure(figure: Any) -> Reduced:
 
 _EXACT: Final[dict[type, Reduce]] = {
     types.CodeType: _code,
-    memoryview: _memoryview,
+    memoryview: views.reduce_view,
     types.MappingProxyType: _proxy,
     type(iter(int, 0)): _calls,
     functools.cached_property: _cached_property,

@@ -8,6 +8,7 @@ import decimal
 import enum
 import fractions
 import functools
+import gc
 import itertools
 import logging
 import pathlib
@@ -31,6 +32,7 @@ ATOMS: Final = frozenset(
 
 _TRANSPARENT: Final = frozenset(
     {tuple, frozenset, types.MappingProxyType, types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType}
+    | {type(gc.get_referents(memoryview(b""))[0])}  # what a memoryview and those that were made of it look through
 )
 """Two names for one such object share what is in it, not the object."""
 

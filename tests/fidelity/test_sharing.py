@@ -112,6 +112,12 @@ ALIASES: dict[str, Row] = {
         "tram = Tram()\ntram.riders.append('b')",
         check="assert bus.riders is tram.riders is Bus().riders is Tram().riders and bus.riders == ['a', 'b'] and Bus.all() == [1]",
     ),
+    "memory and views of it": row(
+        "from array import array\na = array('H', range(6))\nv = memoryview(a)\nb = bytearray(b'abcdef')",
+        "t, back, low = v.cast('B').cast('B', [2, 6]), v[1::2][::-1], memoryview(b)[2:4].toreadonly()",
+        "t[1, 0] = 77\nback[0] = 9\nb[2] = 122",
+        check="assert a.tolist() == [0, 1, 2, 77, 4, 9] == v.tolist() and back.tolist() == [9, 77, 1] and bytes(low) == b'zd'\nback[1] = 5; b[3] = 120\nassert t[1, 0] == v[3] == a[3] == 5 and bytes(low) == b'zx' and low.readonly and v.obj is a",
+    ),
     "a generator object stays one under two names": row(
         "import numpy as np\nrng = np.random.default_rng(1)\nsame = rng",
         "x = same.random()",
