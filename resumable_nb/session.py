@@ -132,6 +132,7 @@ def close() -> None:
 def task(name: str | None = None, *, store: str | os.PathLike[str] | None = None) -> Task:
     """The open task, or the one of this name, opened (in place of the one that was open)."""
     if _open and (name is None or name == current().name) and store is None:
+        current().unnamed = current().unnamed and name is None
         return Task(current())
     return Task(open_session(name, store))
 

@@ -60,6 +60,9 @@ def test_a_task_without_a_name_says_so_once(kernels: Kernels, tmp_path: Path) ->
     told = f"task {tmp_path.name}: named after the folder; %resumable task NAME gives it another name"
     assert kernel("%%resumable a\nx = 1").messages == [told]
     assert kernel("%%resumable b\ny = 1").messages == []
+    (folder := tmp_path / "other").mkdir()
+    named = kernels(LOAD, "%resumable task other", load=False, notebook="", folder=folder)
+    assert named("%%resumable c\ny = 1").messages == [], "somebody named it, as its folder is called"
 
 
 def run(shell: Any, cell_id: str, text: str) -> None:

@@ -111,7 +111,7 @@ def counts(facts: dict[str, Any]) -> str:
     done, total, elapsed_s = facts["done"], facts["total"], facts["elapsed_s"]
     here = done - facts["resumed_at"]
     parts = [f"{done}/{total}" if total is not None else str(done), f" · {duration(elapsed_s)}"]
-    if total and here and not facts["ended"]:
+    if total and here and done < total and not facts["ended"]:
         parts.append(f", {duration(elapsed_s / here * (total - done))} left")
     if facts["resumed_at"]:
         parts.append(f" (went on from {facts['resumed_at']})")

@@ -91,7 +91,7 @@ def loop(view: Going) -> str:
     """A running ``track`` loop."""
     done, total = view.loop.done, view.loop.total
     of = f"{done:,} of {total:,}" if total is not None else f"{done:,}"
-    left = "" if view.left_s is None else f", {duration(view.left_s)} left"
+    left = f", {duration(view.left_s)} left" if view.left_s else ""
     label = f"{view.loop.label}: {of}{left}"
     return (bar(done / total, label) if total else "") + f"<span>{safe(label)}</span>"
 
