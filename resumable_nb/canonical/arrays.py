@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from blake3 import blake3
@@ -90,9 +90,24 @@ def _ahead(canon: Canonical) -> None:
 
 def _hashed(head: bytes, value: Any) -> blake3:
     if value.nbytes <= _BOX_BYTES:
-        return _add(blake3(head), value)
+        return _add(blake3(head), value, Desk())
     boxes = [value[where] for where in _places(value)]
-    return joined(head, shared(lambda k: _add(blake3(), boxes[k]).digest(), len(boxes), value.nbytes))
+    return _in_boxes(head, len(boxes), boxes.__getitem__, value.nbytes)
+
+
+def _in_boxes(head: bytes, number: int, box: Callable[[int], Any], size_bytes: int) -> blake3:
+    desks: list[Desk] = []
+
+    def hashed(k: int) -> bytes:
+        try:
+            desk = desks.pop()
+        except IndexError:  # no other thread has left one
+            desk = Desk()
+        found = _add(blake3(), box(k), desk).digest()
+        desks.append(desk)
+        return found
+
+    return joined(head, shared(hashed, number, size_bytes))
 
 
 def joined(head: bytes, digests: Iterable[bytes]) -> blake3:
@@ -100,7 +115,7 @@ def joined(head: bytes, digests: Iterable[bytes]) -> blake3:
     return blake3(b"Nl" + head).update(b"".join(digests))
 
 
-def _add(hasher: blake3, value: Any) -> blake3:
+def _add(hasher: blake3, value: Any, desk: Desk) -> blake3:
     np = sys.modules["numpy"]
     if value.dtype.char in "efd" and value.dtype.isnative and value.flags.c_contiguous:
         # Hashed first, and looked at while it is in the cache: most have no NaN, and that is cheapest.
@@ -108,7 +123,7 @@ def _add(hasher: blake3, value: Any) -> blake3:
         hasher.update(_bytes(np, value))
         usual = one_nan(np, value)
         return hasher if usual is value else before.update(_bytes(np, usual))
-    for data in _content(value):
+    for data in _content(value, desk):
         hasher.update(data)
     return hasher
 
@@ -172,15 +187,11 @@ def filled(data: Any, mask: Any) -> object:
         _fill(np, own, mask)
         return own
     zero, head = np.zeros((), data.dtype)[()], head_of(data)
-
-    def add(hasher: blake3, where: Any) -> blake3:
-        return _add(hasher, np.where(mask[where], zero, data[where]))
-
     if data.nbytes <= _BOX_BYTES:
-        whole = add(blake3(head), ...)
+        whole = _add(blake3(head), np.where(mask, zero, data), Desk())
     else:
         places = list(_places(data))
-        whole = joined(head, shared(lambda k: add(blake3(), places[k]).digest(), len(places), data.nbytes))
+        whole = _in_boxes(head, len(places), lambda k: np.where(mask[places[k]], zero, data[places[k]]), data.nbytes)
     return Written(b"#" + whole.digest(length=16))
 
 
@@ -191,12 +202,12 @@ def _fill(np: Any, own: Any, mask: Any) -> None:
         own[mask] = np.zeros((), own.dtype)[()]
 
 
-def _content(value: Any) -> Iterator[Any]:
-    """The bytes of a box in C order; memory is read where it lies when it can be."""
+def _content(value: Any, desk: Desk) -> Iterator[Any]:
+    """The bytes of a box in C order; memory is read where it lies when it can be. Each piece holds until the next."""
     np = sys.modules["numpy"]
     if value.dtype.names is not None:  # field by field: between fields there is padding, with chance content
         for name in value.dtype.names:
-            yield from _content(value[name])
+            yield from _content(value[name], desk)
         return
     if value.dtype.kind == "T":  # strings of any length lie elsewhere
         yield from (text(each) for each in value.reshape(-1).tolist())
@@ -205,7 +216,7 @@ def _content(value: Any) -> Iterator[Any]:
         value = _without_padding(np, value)
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
-    own = value if value.flags.c_contiguous else _copy(np, value)
+    own = value if value.flags.c_contiguous else _copy(np, value, desk)
     yield _bytes(np, one_nan(np, own) if value.dtype.kind in "fc" else own)
 
 
@@ -214,9 +225,9 @@ def _bytes(np: Any, value: Any) -> Any:
     return value.reshape(-1).view(np.uint8).data if value.size and value.dtype.itemsize else b""
 
 
-def _copy(np: Any, block: Any) -> Any:
+def _copy(np: Any, block: Any, desk: Desk) -> Any:
     """The block in C order. How it is copied depends on how it lies: numpy alone would run along the last axis."""
-    own = np.empty(block.shape, block.dtype)
+    own = desk.sheet(block)
     width = block.shape[-1] if block.ndim > 1 else 0
     if width and width <= min(8, 32 // max(1, block.itemsize)):  # loops that short cost more than what they do
         for k in range(width):
@@ -227,7 +238,7 @@ def _copy(np: Any, block: Any) -> Any:
     if few or abs(block.strides[-1]) < _FAR_BYTES or block.shape[-1] < _TILE_ROWS:
         own[...] = block
         return own
-    turned, planes, desk = np.moveaxis(own, near, -2), np.moveaxis(block, near, -2), Desk(np)
+    turned, planes = np.moveaxis(own, near, -2), np.moveaxis(block, near, -2)
     for where in np.ndindex(planes.shape[:-2]):
         desk.turn(planes[where].T, turned[where])
     return own

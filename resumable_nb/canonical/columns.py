@@ -67,7 +67,7 @@ class _Room:
     def __init__(self, size_bytes: int) -> None:
         self._np = np = sys.modules["numpy"]
         self._lines = np.empty(size_bytes, np.uint8)
-        self._desk = Desk(np)
+        self._desk = Desk()
 
     def hash(self, hashers: list[blake3], matrix: Any) -> None:
         """Add each column to its hasher."""

@@ -7,6 +7,7 @@ beside what is taken from them; calls are few and long, as threads wait for each
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, Final
 
 CACHE_LINE_BYTES: Final = 64
@@ -21,11 +22,20 @@ _STREAMS: Final = 40
 
 
 class Desk:
-    """Memory of one thread, for rows whose places the caches could not tell apart."""
+    """Memory of one thread, used many times: for a copy, and for rows whose places the caches cannot tell apart."""
 
-    def __init__(self, np: Any) -> None:
-        self._np = np
-        self._memory = np.empty(0, np.uint8)
+    def __init__(self) -> None:
+        self._np = sys.modules["numpy"]
+        self._sheet: Any = None
+        self._memory: Any = None
+
+    def sheet(self, block: Any) -> Any:
+        """An array of this shape, for a copy; it holds until the next one is asked for."""
+        if not block.nbytes:
+            return self._np.empty(block.shape, block.dtype)
+        if self._sheet is None or self._sheet.nbytes < block.nbytes:
+            self._sheet = self._np.empty(block.nbytes, self._np.uint8)
+        return self._sheet[: block.nbytes].view(block.dtype).reshape(block.shape)
 
     def turn(self, matrix: Any, lines: Any) -> None:
         """Write the columns of a matrix in row order into ``lines``."""
@@ -52,7 +62,7 @@ class Desk:
         """Room for rows that begin an odd number of cache lines apart, so that many fit into the nearest cache."""
         width = matrix.shape[1]
         row_bytes = (width * matrix.itemsize // CACHE_LINE_BYTES // 2 * 2 + 3) * CACHE_LINE_BYTES
-        if self._memory.nbytes < max(_DESK_BYTES, row_bytes):
+        if self._memory is None or self._memory.nbytes < row_bytes:
             self._memory = self._np.empty(max(_DESK_BYTES, row_bytes), self._np.uint8)
         rows = self._memory.nbytes // row_bytes
         return self._memory[: rows * row_bytes].view(matrix.dtype).reshape(rows, -1)[:, :width]
