@@ -184,8 +184,9 @@ def counted(page: Page) -> str:
 def pandas(page: Page) -> str:
     """The question as pandas code, to copy: a click into it selects it."""
     text = code(page.query)
+    rows = text.count("\n") + 2  # one for the bar by which long lines are scrolled
     return (
-        f'<textarea class="rnb-code" readonly rows="{text.count(chr(10)) + 1}" aria-label="pandas code for this list" '
+        f'<textarea class="rnb-code" readonly wrap="off" rows="{rows}" aria-label="pandas code for this list" '
         f'onfocus="this.select()">{attribute_lines(text)}</textarea>{_COPY}'
     )
 
