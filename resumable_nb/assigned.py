@@ -25,6 +25,11 @@ def left_out(key: StepKey) -> StepKey:
     )
 
 
+def names(key: StepKey) -> frozenset[str]:
+    """The variables that were there before the step, and of which its code says nothing."""
+    return frozenset(name.removeprefix(ASSIGNED) for name in key.inputs if name.startswith(ASSIGNED))
+
+
 def found_in(key: StepKey, names: Collection[str], lookup: Lookup, earlier: Collection[str] = ()) -> StepKey:
     """``key`` with the values of these variables, and with those of ``earlier`` that it has already, and no others."""
     inputs = left_out(key).inputs

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from resumable_nb import divergence, output, plan, scope, sharing
+from resumable_nb import assigned, divergence, output, plan, scope, sharing
 from resumable_nb.configured import Configured
 from resumable_nb.control import Control, waited_s
 from resumable_nb.errors import NotSaved, ResumableError, Stopped, StoppedTask
@@ -199,7 +199,7 @@ class Runner:
         # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
         if spec.kind == "cell":
             self.replays.expect(record, spec.body, lambda: self.keys.now(spec, space, record))
-            restored = self._snapshots.restore(space, record.manifest, step=spec.id)
+            restored = self._snapshots.restore(space, record.manifest, step=spec.id, held=assigned.names(record.key))
         else:
             restored = self._snapshots.restore_now(
                 space, record.manifest, block=spec.id, same=sharing.names(record.key)

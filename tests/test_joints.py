@@ -187,3 +187,13 @@ def test_skip_that_would_part_what_is_one_object_runs_instead(notebook: Lives) -
         new = ("new", "held = [xs]")
         notebook.run(edited, new, below, check, ("", "assert held[0] is xs"))
         assert notebook.run(edited, new, below, check, ("", "assert held[0] is xs"), below) == []
+
+
+def test_what_held_a_changed_object_and_is_made_no_more_does_not_come_back(notebook: Lives) -> None:
+    make, hold, add = ("make", "xs = [1]"), ("hold", "box = [xs]"), ("add", "xs.append(2)")
+    check = ("", "assert xs == [1, 2] and 'box' not in globals()")
+    assert notebook.run(make, hold, add) == ["make", "hold", "add"]
+    notebook.restart()
+    assert notebook.run(make, hold, add, ("", "assert box[0] is xs")) == []
+    notebook.restart()
+    assert notebook.run(make, ("hold", "bag = 1"), add, check) == ["hold"]

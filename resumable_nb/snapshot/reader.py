@@ -72,3 +72,10 @@ class Reader:
             start += extent.size_bytes
         pack.check(view, group.stream_extents)
         return bytes(data)
+
+
+def misses_a_name(error: BaseException | None) -> bool:
+    """Whether an object's own code has looked up a name that is not loaded."""
+    while error is not None and not isinstance(error, NameError):
+        error = error.__cause__ or error.__context__
+    return error is not None

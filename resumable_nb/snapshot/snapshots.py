@@ -25,7 +25,7 @@ from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, certain, former_class
 from resumable_nb.snapshot.reach import defined_classes
-from resumable_nb.snapshot.reader import Reader
+from resumable_nb.snapshot.reader import Reader, misses_a_name
 from resumable_nb.snapshot.saver import Saver
 from resumable_nb.snapshot.space import Before, Capture, Namespace, Restored
 from resumable_nb.snapshot.surveyor import Surveyor
@@ -171,8 +171,12 @@ class Snapshots:
 
     # --- restoring
 
-    def restore(self, space: Namespace, manifest_digest: str, *, step: str = "", block: str = "") -> Restored:
+    def restore(
+        self, space: Namespace, manifest_digest: str, *, step: str = "", block: str = "", held: Collection[str] = ()
+    ) -> Restored:
         """Bring a step's state back; in a lazy namespace the values stay in the store until they are needed.
+
+        Of the ``held``, which hold what it changed, only what is still there: the step did not make them.
 
         What could not be saved stays where it is, if it is; else the ``step``, if one is given, owes it from now on. A
         ``block`` owes nothing.
@@ -186,7 +190,8 @@ class Snapshots:
             if RESULT in bound:
                 self._results[result] = bound.pop(RESULT)
             taken = [(group, self.binding.taken(space, manifest, group, step or block)) for group in manifest.groups]
-            taken = [(group, [name for name in names if name not in bound]) for group, names in taken]
+            gone = {*held} - {*manifest.perhaps} - space.variables.keys() - self.pending() | bound.keys()
+            taken = [(group, [name for name in names if name not in gone]) for group, names in taken]
             names: list[str] = [*bound]
             chosen = {name for _, names in taken for name in names}
             missing = self.owing.missing(space, manifest_digest, manifest, chosen)
@@ -323,7 +328,7 @@ class Snapshots:
         try:
             return self._reader.values(self._surveyor.codec(space), group, met=met)
         except NotSaved as error:
-            if not _misses_a_name(error):
+            if not misses_a_name(error):
                 raise
             self.materialise(space)
             return self._reader.values(self._surveyor.codec(space), group, met=met)
@@ -390,9 +395,3 @@ class Snapshots:
         if entry is not None:
             return entry.outline
         return "" if (owed := self._owed(name, space)) is None else owed.manifest.outlines.get(name, "")
-
-
-def _misses_a_name(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, NameError):
-        error = error.__cause__ or error.__context__
-    return error is not None
