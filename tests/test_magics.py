@@ -513,6 +513,28 @@ def test_a_variable_that_is_not_loaded_is_no_magic_of_its_name(kernels: Kernels)
     assert kernel("history").value == "[1]"
 
 
+def test_what_a_step_lets_go_ends_within_it(kernels: Kernels) -> None:
+    """And what that says is shown again by a step that is skipped."""
+    made = """%%resumable a
+import weakref
+class A:
+    def __del__(self): print('end')
+class B: pass
+a, held, b = A(), [A()], B()
+ender, r = weakref.finalize(b, print, 'gone'), weakref.ref(b)
+"""
+    steps = [
+        "%%resumable b\ndel a; print('b')",
+        "%%resumable c\nheld = None; print('c')",
+        "%%resumable d\nb = 1; print(r())",
+    ]
+    kernel = kernels(made)
+    first = [kernel(step).stdout for step in steps]
+    assert first == ["end\nb\n", "end\nc\n", "gone\nNone\n"]
+    again = kernels.again(made)
+    assert [again(step).stdout for step in steps] == first
+
+
 def test_statements_of_a_step_are_compiled_one_by_one(kernels: Kernels) -> None:
     """As those of any cell: equal constants of two are two objects, and what stands above one that is no code runs."""
     kernel = kernels("%%resumable a\na = (1, 257)\nb = (1, 257)\nsame = a is b")

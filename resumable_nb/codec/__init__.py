@@ -4,7 +4,7 @@ from resumable_nb.codec.carry import Reply, Unsent, opened, packed, run, run_att
 from resumable_nb.codec.coder import Codec, is_reading, may_come_back_otherwise
 from resumable_nb.codec.definitions import importable, is_filled, parts_of
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
-from resumable_nb.codec.endings import keep_endings
+from resumable_nb.codec.endings import is_noticed, keep_endings
 from resumable_nb.codec.handles import stands_for_one
 from resumable_nb.codec.probe import changing, used_up
 from resumable_nb.codec.values import dumps_value, loads_value
@@ -20,6 +20,7 @@ __all__ = [
     "dumps_value",
     "importable",
     "is_filled",
+    "is_noticed",
     "is_reading",
     "keep_endings",
     "loads_value",

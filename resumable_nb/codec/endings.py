@@ -7,6 +7,8 @@ What it does (closes, deletes a file, prints) would otherwise be done for a copy
 from __future__ import annotations
 
 import types
+import weakref
+from collections.abc import Iterator
 from typing import Any, Final
 
 from resumable_nb.attributes import own_dict
@@ -31,15 +33,27 @@ def keep(value: object) -> None:
 
 def keep_endings(value: object) -> None:
     """The same, if it or something that it holds has an ending."""
+    if any(has_ending(type(each)) for each in _held(value)):
+        keep(value)
+
+
+def is_noticed(value: object) -> bool:
+    """Whether somebody's code may notice that the value goes, or something that it holds."""
+    return any(has_ending(type(each)) or _is_referred_to(each) for each in _held(value))
+
+
+def _is_referred_to(thing: object) -> bool:
+    return not isinstance(thing, type | types.FunctionType | types.ModuleType) and weakref.getweakrefcount(thing) > 0
+
+
+def _held(value: object) -> Iterator[object]:
     todo, seen = [value], set[int]()
     while todo and len(seen) < _LOOKED_AT:
         each = todo.pop()
         if id(each) in seen:
             continue
         seen.add(id(each))
-        if has_ending(type(each)):
-            keep(value)
-            return
+        yield each
         match each:
             case dict():
                 todo += [*each.values()][:_LOOKED_AT]

@@ -79,6 +79,7 @@ class Probe(Encoder):
         except RecursionError:
             raise
         except Exception as error:
+            error.__traceback__ = error.__context__ = None  # whose frames hold us, and with us the value
             self.offenders.append((thing, error))
             # A generator goes on and a file's position moves, and nothing shows it: no two looks are the same.
             look = next(_LOOKS) if _changes_unseen(kind) and not self._untouched else 0

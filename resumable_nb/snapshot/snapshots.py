@@ -81,6 +81,7 @@ class Snapshots:
             before.joints |= joined(survey, group, variables)
         named = before.reached | body.writes
         before.definitions = compare.references(survey, named, self._surveyor.codec(space).definitions.reference)
+        before.let_go()
         self._open.add(before)
         return before
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from resumable_nb.codec import is_noticed
 from resumable_nb.groups import ITSELF, Joints
 from resumable_nb.model import MISSING
 from resumable_nb.source import Body
+
+_LET_GO: Final = object()
+"""In place of an object that nobody is to hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,12 @@ class Before:
     def unmoved(self, variables: Mapping[str, Any]) -> set[str]:
         """Those of the variables that are bound to what they were."""
         return {name for name, value in variables.items() if self.references.get(name, MISSING) is value}
+
+    def let_go(self) -> None:
+        """What the body may put an end to is held no more: who notices that does so within it. It counts as bound."""
+        for name in self.references.keys() & (self.body.writes | self.body.deletes):
+            if is_noticed(self.references[name]):
+                self.references[name] = _LET_GO
 
     def stand_in(self, values: Mapping[str, Any]) -> None:
         """These stand for the objects that were there: they are what the body has made of those."""
