@@ -58,8 +58,16 @@ class Binding:
             shared = self.joints(space, own & {*manifest.companions})
             found |= {other for each in shared.values() for other in each} - own - {ITSELF}
         return sorted(
-            name for name in found if steps is None or any(self._left.is_left(space, name, each) for each in steps)
+            name
+            for name in found
+            if steps is None or any(self._left.is_left(space, name, each) for each in steps)
+            if self._has_content(space, name)  # else a run would not settle it either: a figure and its axes
         )
+
+    def _has_content(self, space: Namespace, name: str) -> bool:
+        if name in space.variables:
+            return bool(self.digest_of(space, name, space.variables[name]))
+        return (entry := self._pending.get(name)) is not None and bool(entry.digest)
 
     def as_saved(self, space: Namespace, name: str) -> str | Missing:
         """The digest that a variable was saved with, where nobody has changed it since; see ``Presence.as_saved``.
