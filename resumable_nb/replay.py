@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from resumable_nb import plan, scope, settings
 from resumable_nb.change import ASSIGNED, SHARING
+from resumable_nb.codec import data_of
 from resumable_nb.configured import PART, RANDOM
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.events import Bus
@@ -99,7 +101,7 @@ class Replays:
         inner = scope.StepScope(
             record.id, version=record.version, key=record.key, continuing=True, replayed_for=", ".join(owed.names)
         )
-        with self._snapshots.owing.aside(space, before), _kept(before), scope.entered(inner):
+        with self._snapshots.owing.aside(space, before), _kept(before, owed.past), scope.entered(inner):
             if changes := _changes(record.key, skipped.key(), before):
                 raise _impossible(owed, "; ".join(map(str, changes)))
             if record.random:
@@ -148,11 +150,16 @@ def _has_no_content(value: object) -> bool:
 
 
 @contextlib.contextmanager
-def _kept(before: Mapping[str, object]) -> Iterator[None]:
-    """What is not copied is afterwards as it was: random state, settings, the attributes of the notebook's classes."""
+def _kept(before: Mapping[str, object], past: Past) -> Iterator[None]:
+    """What is not copied is afterwards as it was: random state, settings, the attributes of the notebook's classes.
+
+    The classes are within as they were in that past.
+    """
     random, configured = random_state(), settings.state()
     classes = [each for each in before.values() if isinstance(each, type) and each.__module__ == "__main__"]
     attributes = [(kind, dict(vars(kind))) for kind in classes]
+    for kind in past.classes.keys() & set(classes):
+        _set(kind, data_of(kind), past.classes[kind])
     try:
         yield
     finally:
@@ -161,11 +168,15 @@ def _kept(before: Mapping[str, object]) -> Iterator[None]:
         back.restore(settings.changed(settings.state(), configured))
         back.settle()
         for kind, then in attributes:
-            for name in vars(kind).keys() - then.keys():
-                delattr(kind, name)
-            for name, value in then.items():
-                if vars(kind).get(name) is not value:
-                    setattr(kind, name, value)
+            _set(kind, vars(kind), then)
+
+
+def _set(kind: type, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
+    for name in now.keys() - then.keys():
+        delattr(kind, name)
+    for name, value in then.items():
+        if vars(kind).get(name) is not value:
+            setattr(kind, name, value)
 
 
 def _impossible(owed: Owed, why: str) -> NotSaved:

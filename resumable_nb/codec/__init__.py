@@ -6,6 +6,7 @@ from resumable_nb.codec.definitions import importable, is_filled, parts_of
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
 from resumable_nb.codec.endings import is_noticed, keep_endings
 from resumable_nb.codec.handles import stands_for_one
+from resumable_nb.codec.living import data_of
 from resumable_nb.codec.probe import changing, used_up
 from resumable_nb.codec.values import dumps_value, loads_value
 
@@ -17,6 +18,7 @@ __all__ = [
     "Shared",
     "Unsent",
     "changing",
+    "data_of",
     "dumps_value",
     "importable",
     "is_filled",

@@ -44,6 +44,11 @@ def go_on(kind: type, setter: Callable[[type, Any], None], state: tuple[dict[str
             setattr(kind, name, value)
 
 
+def data_of(kind: type) -> dict[str, Any]:
+    """What a class holds beside its code."""
+    return {name: value for name, value in vars(kind).items() if _is_data(name, value)}
+
+
 def _renew(kind: type, name: str, here: Any, saved: Any) -> None:
     """A function of the class: others may hold it, and it stays where it does the same."""
     pairs = [*zip(_functions(here), _functions(saved), strict=False)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from resumable_nb.codec import used_up
+from resumable_nb.codec import data_of, used_up
 from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING, Group, Manifest
 from resumable_nb.snapshot.pending import Entry, Pending
@@ -24,12 +24,14 @@ class Past:
     variables: Mapping[str, Any]
     entries: Mapping[str, Entry]
     owed: Mapping[str, Owed]
+    classes: Mapping[type, Mapping[str, Any]]
+    """Classes of the notebook, which go on as later steps leave them, with what they held then."""
 
     def names(self) -> frozenset[str]:
         return frozenset(self.variables) | self.entries.keys() | self.owed.keys()
 
 
-_NOT_KEPT: Final = Past({}, {}, {})
+_NOT_KEPT: Final = Past({}, {}, {}, {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +104,13 @@ class Owing:
         """What is to be kept of now, where it is likely that the step that is skipped has to be replayed."""
         if not missing and not any(group.handles for group in manifest.groups):
             return _NOT_KEPT
-        return Past(space.visible(), self._pending.current_entries(), dict(self._owed))
+        return self._now(space)
+
+    def _now(self, space: Namespace) -> Past:
+        variables = space.visible()
+        kinds = [each for each in variables.values() if isinstance(each, type) and each.__module__ == "__main__"]
+        classes = {kind: self._surveyor.copy(space, data_of(kind)) for kind in kinds}
+        return Past(variables, self._pending.current_entries(), dict(self._owed), classes)
 
     def put(self, step: str, manifest_digest: str, manifest: Manifest, missing: dict[str, str], past: Past) -> None:
         """The step, which was skipped in this ``past``, owes the ``missing`` names."""
@@ -124,7 +132,7 @@ class Owing:
         self._pending.forget(entries.keys())
         past = owed.past
         if past is _NOT_KEPT:  # what the body reads is known by its digest, or has not changed since
-            past = Past(space.visible(), self._pending.current_entries(), dict(self._owed))
+            past = self._now(space)
         late = dataclasses.replace(owed, names=dict.fromkeys(entries, error.message), along=frozenset(), past=past)
         self._owed |= dict.fromkeys(late.names, late)
 
