@@ -107,9 +107,11 @@ class Snapshots:
             absent = self._pending.names() | self.owing.names()
             look = self._surveyor.digest(space)
             found = compare.difference(before, variables, survey, look, absent)
-            changed = found.changed | compare.holders(before, survey, self._surveyor.codec(space).definitions.reference)
-            mutated = {name for name in changed if before.references.get(name, MISSING) is variables.get(name)}
-            rebound, perhaps = found.rebound - changed, found.perhaps - changed
+            holders = compare.holders(before, survey, self._surveyor.codec(space).definitions.reference)
+            kept = before.unmoved({name: variables[name] for name in holders - found.changed})
+            changed = found.changed | (holders - kept)
+            mutated = before.unmoved({name: variables[name] for name in changed & variables.keys()}) | kept
+            rebound, perhaps = found.rebound - changed, (found.perhaps | kept) - changed
             wanted = (changed | rebound | perhaps) - set(drop)
             if keep is not None:
                 wanted &= set(keep)

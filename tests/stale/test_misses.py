@@ -27,6 +27,7 @@ CODE: dict[str, Change] = {
     "method of an object's class": change("class A:\n    def f(self): return 1\na = A()", "class A:\n    def f(self): return 2\na = A()", use="a.f()", why="function A changed", gives="2"),
     "method of a base class": change("class B:\n    def f(self): return 1\nclass A(B): pass", "class B:\n    def f(self): return 2\nclass A(B): pass", use="A().f()", why="function B changed", gives="2"),
     "constant that a method reads": change("K = 1\nclass A:\n    def f(self): return K", "K = 2\nclass A:\n    def f(self): return K", use="A().f()", why="input K changed", gives="2"),
+    "object of a class that the step defines anew": change(f"class A:\n    shared = [7]\n    def __init__(self, n): self.n = n{NEXT}a = A(1)", f"class A:\n    shared = [7]\n    def __init__(self, n): self.n = n{NEXT}a = A(2)", head="class A:\n    shared = [7]\n    n = 3\n", use="A.n", why="input a changed", gives="3"),
     "class attribute": change("class A: n = 1", "class A: n = 2", use="A.n", why="A changed", gives="2"),
     "property": change("class A:\n    @property\n    def n(self): return 1", "class A:\n    @property\n    def n(self): return 2", use="A().n", why="function A changed", gives="2"),
     "dataclass field's default": change("import dataclasses\n@dataclasses.dataclass\nclass A:\n    n: int = 1", "import dataclasses\n@dataclasses.dataclass\nclass A:\n    n: int = 2", use="A().n", why="A changed", gives="2"),
