@@ -70,12 +70,14 @@ def references(survey: Survey, names: Iterable[str], reference: Reference) -> di
     return {key: (each, reference(each)) for key, each in found.items()}
 
 
-def holders(before: Before, survey: Survey, reference: Reference) -> frozenset[str]:
+def holders(
+    before: Before, survey: Survey, reference: Reference, among: Callable[[object], bool] = lambda _: True
+) -> frozenset[str]:
     """Variables that hold a function or class which streams name otherwise now: it was patched, or its name taken.
 
     What was saved of them leads to the definition as it was.
     """
-    altered = [each for each, earlier in before.definitions.values() if reference(each) != earlier]
+    altered = [each for each, earlier in before.definitions.values() if reference(each) != earlier and among(each)]
     if not altered:
         return frozenset()
     return frozenset(
@@ -83,6 +85,18 @@ def holders(before: Before, survey: Survey, reference: Reference) -> frozenset[s
         for name in survey.holdings
         if name != RESULT and any(_builds_on(each, altered) for _, each in _definitions(survey, name))
     )
+
+
+def parted(
+    before: Before, variables: Mapping[str, Any], changed: frozenset[str], survey: Survey, reference: Reference
+) -> tuple[frozenset[str], set[str]]:
+    """``changed`` with the other variables that hold an altered definition; and those that are left as they were.
+
+    Their class has lost its name to another: they are what they were, and depend on what made them.
+    """
+    held = holders(before, survey, reference) - changed
+    kept = before.unmoved({name: variables[name] for name in held})
+    return changed | (held - kept), kept
 
 
 def made(before: Before, variables: Mapping[str, Any], changed: Iterable[str]) -> frozenset[str]:
