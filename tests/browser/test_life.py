@@ -26,7 +26,7 @@ def charge(order: int) -> int:
         time.sleep(0.02)
     time.sleep(0.03)
     return order * 10"""
-FETCH = "%%resumable fetch\nimport random\nprices = [random.random() for _ in range(5)]\nprint('fetched', prices[0])"
+FETCH = "%%resumable fetch\nimport random\nprices = [random.uniform(1, 2) for _ in range(5)]\nprint('fetched', *prices)"
 PAY = """%%resumable pay
 paid = 0
 for order in track(range(60), "orders"):
@@ -85,7 +85,7 @@ def test_a_run_is_paused_stopped_killed_and_finished(open_book: Callable[..., Bo
     book.run_all()
     book.ran(4)
     expect(book.output(3)).to_contain_text("fetch: restored")
-    expect(book.output(3)).to_contain_text("fetched 0.")
+    expect(book.output(3)).to_contain_text("fetched 1.")
     expect(book.output(4)).to_contain_text("InDoubt")
     doubt = book.panel.locator(".rnb-doubt:visible")
     expect(doubt).to_contain_text("charge(order=45)")
@@ -102,7 +102,7 @@ def test_a_run_is_paused_stopped_killed_and_finished(open_book: Callable[..., Bo
 
     book.run_all()
     book.ran(5)
-    expect(book.output(5)).to_contain_text(re.compile(rf"total {sum(range(60)) * 10} 0\.\d+"))
+    expect(book.output(5)).to_contain_text(re.compile(rf"total {sum(range(60)) * 10} 1\.\d+"))
     expect(book.step("fetch")).to_contain_text("restored")
     expect(book.step("pay")).to_contain_text("done")
     assert orders(book) == list(range(60)), "every order once"
