@@ -683,3 +683,9 @@ def test_an_executor_does_not_count() -> None:
         before = fingerprint([one])
         one.submit(int).result()
         assert before == fingerprint([one]) == fingerprint([two]) != fingerprint([None])
+
+
+def test_a_path_into_the_home_of_nobody_is_no_file(tmp_path: Path) -> None:
+    body = analyse(ast.parse("run('~nobody-of-that-name/a.py')"))
+    assert body.scripts == {"~nobody-of-that-name/a.py"}
+    assert step_key(body, Variables({}), StepOptions(), tmp_path).files == {}

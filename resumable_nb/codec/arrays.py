@@ -37,7 +37,7 @@ def map_under(array: Any) -> Any:
     """The map of a whole file that an array looks into, if it can be mapped again by its path; else None."""
     base = array
     while type(base.base) is type(array):
-        base = getattr(base, "base", None)
+        base = base.base
     again = array.filename is not None and getattr(base, "_mmap", None) is not None and base.mode != "c"
     return base if again else None
 

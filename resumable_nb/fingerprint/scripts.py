@@ -16,18 +16,19 @@ def contents(named: Collection[str], base: Path) -> dict[str, str]:
     """Label to content of those that are there; of a notebook only its code counts."""
     found = {}
     for name in sorted(named):
-        mark = _content(base / Path(name).expanduser())
+        mark = _content(base, name)
         if mark is not MISSING:
             found[SCRIPT + name] = mark
     return found
 
 
-def _content(path: Path) -> str | Missing:
+def _content(base: Path, name: str) -> str | Missing:
     try:
-        data = path.read_bytes() if path.is_file() else MISSING
-    except (OSError, ValueError):  # no file name, or nothing that we may read: the code will say so
-        return MISSING
-    if data is MISSING:
+        path = base / Path(name).expanduser()
+        if not path.is_file():
+            return MISSING
+        data = path.read_bytes()
+    except (OSError, ValueError, RuntimeError):  # no file name, nobody's home, not for us to read: the code will say so
         return MISSING
     if path.suffix == ".ipynb":
         data = _code(data)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from resumable_nb.codec import changing, parts_of
+from resumable_nb.codec import Codec, changing, parts_of
 from resumable_nb.groups import Survey
 from resumable_nb.model import RESULT
 from resumable_nb.snapshot.space import Before
@@ -70,14 +70,24 @@ def references(survey: Survey, names: Iterable[str], reference: Reference) -> di
     return {key: (each, reference(each)) for key, each in found.items()}
 
 
-def holders(
-    before: Before, survey: Survey, reference: Reference, among: Callable[[object], bool] = lambda _: True
-) -> frozenset[str]:
-    """Variables that hold a function or class which streams name otherwise now: it was patched, or its name taken.
+def parted(
+    before: Before, variables: Mapping[str, Any], changed: frozenset[str], survey: Survey, codec: Codec
+) -> tuple[frozenset[str], set[str]]:
+    """``changed`` with the other variables that hold a function or class which streams name otherwise now, for what was
+    saved of them leads to it as it was; and those of them that are left as they were.
 
-    What was saved of them leads to the definition as it was.
+    What was patched is another thing, and so is what holds it. Where its name was taken, those that hold it are what
+    they were, and depend on what made them.
     """
-    altered = [each for each, earlier in before.definitions.values() if reference(each) != earlier and among(each)]
+    definitions = codec.definitions
+    altered = [each for each, earlier in before.definitions.values() if definitions.reference(each) != earlier]
+    patched = _built_on(survey, [each for each in altered if definitions.named(each)])
+    held = _built_on(survey, altered) - changed - patched
+    kept = before.unmoved({name: variables[name] for name in held})
+    return changed | patched | (held - kept), kept
+
+
+def _built_on(survey: Survey, altered: list[Any]) -> frozenset[str]:
     if not altered:
         return frozenset()
     return frozenset(
@@ -85,18 +95,6 @@ def holders(
         for name in survey.holdings
         if name != RESULT and any(_builds_on(each, altered) for _, each in _definitions(survey, name))
     )
-
-
-def parted(
-    before: Before, variables: Mapping[str, Any], changed: frozenset[str], survey: Survey, reference: Reference
-) -> tuple[frozenset[str], set[str]]:
-    """``changed`` with the other variables that hold an altered definition; and those that are left as they were.
-
-    Their class has lost its name to another: they are what they were, and depend on what made them.
-    """
-    held = holders(before, survey, reference) - changed
-    kept = before.unmoved({name: variables[name] for name in held})
-    return changed | (held - kept), kept
 
 
 def made(before: Before, variables: Mapping[str, Any], changed: Iterable[str]) -> frozenset[str]:

@@ -107,9 +107,8 @@ class Snapshots:
             absent = self._pending.names() | self.owing.names()
             look = self._surveyor.digest(space)
             found = compare.difference(before, variables, survey, look, absent)
-            known = self._surveyor.codec(space).definitions
-            patched = compare.holders(before, survey, known.reference, known.named)
-            changed, kept = compare.parted(before, variables, found.changed | patched, survey, known.reference)
+            codec = self._surveyor.codec(space)
+            changed, kept = compare.parted(before, variables, found.changed, survey, codec)
             mutated = before.unmoved({name: variables[name] for name in changed & variables.keys()}) | kept
             rebound, perhaps = found.rebound - changed, (found.perhaps | kept) - changed
             wanted = (changed | rebound | perhaps) - set(drop)
