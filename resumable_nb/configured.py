@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from resumable_nb import codec, setups
+from resumable_nb import codec, registered, setups
+from resumable_nb.canonical import user_module
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.fingerprint import fingerprint
 from resumable_nb.journal import Journal
@@ -17,7 +19,7 @@ from resumable_nb.patches import Patches
 from resumable_nb.preview import is_secret
 from resumable_nb.seeding import Seeding
 from resumable_nb.settings import COUNTED, SEEN, Changed, Changes, Settings, counted_in, seen_in
-from resumable_nb.source import Body
+from resumable_nb.source import Body, Import, names_of
 
 PART: Final = "settings of "
 """What the name of a key part begins with that is no variable, but how a library is set."""
@@ -48,12 +50,28 @@ class Configured:
         self._seeding.look(variables)
         used = self._patches.used_by(body)
         key = _with(key, {anchor.replace(":", "."): {"value": value} for anchor, value in used.items()})
+        key = _with(key, {f"magic {name}": {"value": thing} for name, thing in _magics(body)})
         names = (
             [] if recorded is MISSING else [name for name in (*SEEN, *COUNTED) if PART + name in recorded.key.inputs]
         )
         key = _with(key, {name: self._settings.now(name) for name in names})
         drawn = {} if recorded is MISSING else _drawn(recorded.key)
         return _with_drawn(key, {name: self._seeding.now(name, mark) for name, mark in drawn.items()})
+
+    @staticmethod
+    def with_magics(body: Body) -> Body:
+        """``body``, which looks up what those of the user's magics look up that it calls."""
+        called = [thing for _, thing in _magics(body)]
+        if not called:
+            return body
+        own = [each for each in called if each.__module__ == "__main__"]
+        names = frozenset(name for each in own for name in names_of(each.__code__).globals)
+        others = frozenset(
+            Import(each.__module__, (each.__qualname__.partition(".")[0],)) for each in called if each not in own
+        )
+        return dataclasses.replace(
+            body, reads=body.reads | names, bare=body.bare | names, imports=body.imports | others
+        )
 
     def key_at_start(
         self,
@@ -108,8 +126,11 @@ class Configured:
         self._patches.restore(patched.put | dict.fromkeys(patched.gone, MISSING))
 
     def code(self) -> Body:
-        """What libraries may call of the notebook's."""
-        return self._patches.code()
+        """What libraries and the shell may call of the notebook's."""
+        code = self._patches.code()
+        called = registered.functions(registered.read() | self._settings.due("the shell"))
+        names = {name for each in called for name in (each.__name__, *names_of(each.__code__).globals)}
+        return dataclasses.replace(code, reads=code.reads | names)
 
     def patch(self) -> None:
         """Set again what a skipped step had set in libraries that are loaded."""
@@ -132,6 +153,16 @@ class Configured:
 
     def _decode(self, blob: str) -> Changes:
         return codec.loads_value(self._journal.blob(blob)) if blob else {}
+
+
+def _magics(body: Body) -> list[tuple[str, types.FunctionType]]:
+    """The magics that the code calls and the user has written, here or in a module."""
+    found = [(name, getattr(thing, "__func__", thing)) for name, thing in registered.magics(body.magics)]
+    return [
+        (name, thing)
+        for name, thing in found
+        if isinstance(thing, types.FunctionType) and user_module(thing.__module__)
+    ]
 
 
 def _with(key: StepKey, values: dict[str, dict[str, Any]]) -> StepKey:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from resumable_nb import registered
+
 Values = dict[str, Any]
 
 
@@ -34,6 +36,8 @@ class Facet:
     """What holds before anybody changes it, where the library tells."""
     early: bool = False
     """Imports depend on it, so it is set at once."""
+    late: bool = False
+    """It may take variables, so it is set when those are there."""
 
 
 def _plain(value: Any) -> Any:
@@ -360,4 +364,5 @@ FACETS: Final[dict[str, Facet]] = {
     "sklearn": Facet("sklearn", _models, _set_models, _default_models),
     "xarray": Facet("xarray", _labels, _set_labels),
     "torch": Facet("torch", _tensors, _set_tensors, _default_tensors),
+    "the shell": Facet("IPython", registered.read, registered.write, late=True),
 }

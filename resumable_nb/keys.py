@@ -42,7 +42,8 @@ class Keys:
         self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing, known: Mapping[str, str]
     ) -> StepKey:
         names = space.visible().keys() | (self._snapshots.pending() if space.lazy else frozenset())
-        key = step_key(spec.body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
+        body = self._configured.with_magics(spec.body)
+        key = step_key(body, Known(self._lookup(space), known), spec.options, spec.base, names=names)
         key = assigned.now(
             self._configured.key(key, spec.body, recorded, space.variables), recorded, self._lookup(space)
         )

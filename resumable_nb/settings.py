@@ -69,8 +69,12 @@ class Settings:
         self._due = merged(self._due, changes)
         _apply({name: self._due.pop(name) for name in changes if name in FACETS and _at_once(name)})
 
+    def due(self, name: str) -> Values:
+        """What is still to be set of one facet."""
+        return self._due[name].put if name in self._due else {}
+
     def arrived(self) -> None:
-        """Libraries may have been loaded: what is due there is set, before anybody looks at it."""
+        """Libraries and variables may have been loaded: what is due there is set, before anybody looks at it."""
         loaded = [name for name in self._due if name in FACETS and FACETS[name].module in sys.modules]
         _apply({name: self._due.pop(name) for name in loaded})
 
@@ -147,7 +151,7 @@ def _any_start(values: Collection[str], starts: tuple[str, ...]) -> bool:
 
 
 def _at_once(name: str) -> bool:
-    return FACETS[name].early or FACETS[name].module in sys.modules
+    return FACETS[name].early or (FACETS[name].module in sys.modules and not FACETS[name].late)
 
 
 def _apply(changes: Changes) -> None:

@@ -17,12 +17,8 @@ _PROCESS: Final = "it changes the process"
 
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "IPython": {
-        "set_matplotlib_formats": _DRAWN, "set_matplotlib_close": _DRAWN, "for_type": _SHOWN,
-        "for_type_by_name": _SHOWN,
-        "register": _SHELL, "register_alias": _SHELL, "register_magics": _SHELL, "register_magic_function": _SHELL,
-        "register_line_magic": _SHELL, "register_cell_magic": _SHELL, "register_line_cell_magic": _SHELL,
+        "set_matplotlib_formats": _DRAWN, "set_matplotlib_close": _DRAWN, "register_alias": _SHELL,
         "set_custom_exc": _SHELL, "enable_matplotlib": _DRAWN, "enable_pylab": _DRAWN, "enable_gui": _SHELL,
-        "load_extension": _SHELL,
     },
     "altair": {"enable": _SHOWN, "register": _REGISTERED, "disable_max_rows": _SHOWN},
     "asyncio": {"set_event_loop_policy": _PROCESS},

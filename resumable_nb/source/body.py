@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from resumable_nb.source import ambient, scripts
+from resumable_nb.source import ambient, magic, scripts
 from resumable_nb.source.flow import Flow
 from resumable_nb.source.scope import Found, Import
 from resumable_nb.source.setting import sets
@@ -49,6 +49,8 @@ class Body:
     """Variables of the environment that it names."""
     scripts: frozenset[str] = frozenset()
     """Paths that it names of files with code."""
+    magics: frozenset[str] = frozenset()
+    """The magics that it calls by their names."""
 
 
 def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str], str] | None = None) -> Body:
@@ -75,6 +77,7 @@ def analyse(tree: ast.Module | Sequence[ast.stmt], *, transform: Callable[[str],
         touched=touched(statements),
         environment=ambient.in_tree(statements),
         scripts=scripts.in_tree(statements),
+        magics=magic.named(statements),
     )
 
 

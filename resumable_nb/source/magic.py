@@ -69,6 +69,20 @@ def magic_call(node: ast.Call, transform: Callable[[str], str] | None) -> Magic 
     return Magic(maybe_code=blocks, names=frozenset(names), dynamic=dynamic)
 
 
+def named(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """The magics that these statements call by their names, nested functions included."""
+    found: set[str] = set()
+    for node in (node for statement in statements for node in ast.walk(statement)):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="run_line_magic" | "run_cell_magic"), args=[ast.Constant(str(name)), *_]
+            ):
+                found.add(name)
+            case ast.Call(func=ast.Attribute(attr="magic"), args=[ast.Constant(str(line))]) if line.strip():
+                found.add(line.split()[0].lstrip("%"))
+    return frozenset(found)
+
+
 def _put_in(text: str) -> frozenset[str]:
     """Names whose values become part of the text: a file ``x.py`` is none, be there a module ``x``."""
     return frozenset([*_PUT_IN.findall(text), *_IDENTIFIER.findall(text.partition("{")[2])])

@@ -25,11 +25,32 @@ PATCHES: dict[str, Row] = {
     "attribute of an object in a module": row("import reprlib\nreprlib.aRepr.maxlist = 2", "n = reprlib.repr([1, 2, 3])", check="import reprlib as r\nassert n == r.repr([1, 2, 3]) == '[1, 2, ...]'"),
     "output that is turned aside and back": row("import sys, io\nold = sys.stdout\nsys.stdout = buffer = io.StringIO()\nprint('hidden')\nsys.stdout = old\ntext = buffer.getvalue()\ndel old", "n = text", check="import sys as s\nassert n == 'hidden\\n' and s.stdout is not buffer"),
     "all results are shown": row("from IPython.core.interactiveshell import InteractiveShell\nInteractiveShell.ast_node_interactivity = 'all'", "n = 1", check="assert get_ipython().ast_node_interactivity == 'all'"),
+    "magics of the notebook": row("from IPython.core.magic import register_line_magic\nword = 'hello '\n@register_line_magic\ndef hello(line): return word + line\ndef prepare(): get_ipython().register_magic_function(lambda line, cell: len(cell), 'cell', 'size')\nprepare()", "x = get_ipython().run_line_magic('hello', 'you')", "word = 'bye '", check="assert x == 'hello you' and get_ipython().run_line_magic('hello', 'you') == 'bye you' and get_ipython().run_cell_magic('size', '', 'abc') == 3"),
+    "how a type is shown": row("import fractions\nclass Shown: pass\nmark = 'F'\nget_ipython().display_formatter.formatters['text/plain'].for_type(fractions.Fraction, lambda x, p, cycle: p.text(mark))\nget_ipython().display_formatter.formatters['text/html'].for_type(Shown, lambda x: '<b>')", "n = 1", check="import fractions as f\nshow = get_ipython().display_formatter.format\nassert show(f.Fraction(1))[0]['text/plain'] == 'F' and show(Shown())[0]['text/html'] == '<b>'"),
+    "callbacks and transformers": row("seen = []\ndef note(info): seen.append(1)\nget_ipython().events.register('pre_run_cell', note)\nget_ipython().input_transformers_post.append(lambda lines: [each.replace('§', 'seen') for each in lines])", "n = 1", check="m = len(§)\nassert m > 0 and [each.__name__ for each in get_ipython().events.callbacks['pre_run_cell']].count('note') == 1"),
+    "callback that is taken away again": row("def bell(info): rung.append(1)\nrung = []\nget_ipython().events.register('pre_run_cell', bell)", "get_ipython().events.unregister('pre_run_cell', bell)", check="assert 'bell' not in [each.__name__ for each in get_ipython().events.callbacks['pre_run_cell']]"),
 }  # fmt: skip
 
+KIT = """from IPython import get_ipython
+from IPython.core.magic import Magics, line_magic, magics_class
+
+words = []
+
+@magics_class
+class Kit(Magics):
+    @line_magic
+    def greet(self, line):
+        return words[0] + line
+
+def autoconfig(word):
+    words.append(word)
+    get_ipython().register_magics(Kit)
+"""
+"""A library that keeps for itself what it was told, beside the magics that it registers."""
+
 SET_UPS: dict[str, Row] = {
-    "magic of the notebook": row("from IPython.core.magic import register_line_magic\n@register_line_magic\ndef hello(line): return 'hello ' + line", "x = get_ipython().run_line_magic('hello', 'you')", check="assert x == get_ipython().run_line_magic('hello', 'you') == 'hello you'", replayed=(0,)),
-    "how a type is shown": row("import fractions\nget_ipython().display_formatter.formatters['text/plain'].for_type(fractions.Fraction, lambda x, p, cycle: p.text('F'))", "n = 1", check="import fractions as f\nassert get_ipython().display_formatter.format(f.Fraction(1))[0]['text/plain'] == 'F'", replayed=(0,)),
+    "magics that a library's call registers": row("import kit\nkit.autoconfig('hi ')", "x = get_ipython().run_line_magic('greet', 'you')", check="assert x == 'hi you' and get_ipython().run_line_magic('greet', 'me') == 'hi me'", files={"kit.py": KIT}, replayed=(0,)),
+    "callback that is an object's method": row("class Count:\n    n = 0\n    def note(self, *_): self.n += 1\ncount = Count()\nget_ipython().events.register('pre_run_cell', count.note)", "m = 1", check="assert count.n > 0 and count.note in get_ipython().events.callbacks['pre_run_cell']", replayed=(0,)),
     "accessor of frames": row("import pandas as pd\n@pd.api.extensions.register_dataframe_accessor('mine')\nclass Mine:\n    def __init__(self, frame): self.frame = frame\n    def size(self): return len(self.frame)", "n = pd.DataFrame({'a': [1, 2]}).mine.size()", check="import pandas as p\nassert n == 2 and p.DataFrame({'a': [1]}).mine.size() == 1", replayed=(0,)),
     "handler of a logger, in a function": row("import logging, io\ndef loud():\n    global buffer\n    buffer = io.StringIO()\n    logging.getLogger('loud').addHandler(logging.StreamHandler(buffer))", "loud()", "logging.getLogger('loud').error('x')\nn = 1", check="logging.getLogger('loud').error('y')\nassert buffer.getvalue().endswith('y\\n')", replayed=(1,)),
     "object that a module and a variable share": row("import cmd\ncmd.SHARED = shared = [1]", "n = 1", check="import cmd as c\nc.SHARED.append(2)\nassert shared == [1, 2]", replayed=(0,)),
