@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 import pytest
+from ipywidgets.widgets import widget as widget_module
 
 from resumable_nb import scope, session
 from resumable_nb.errors import UsageError
@@ -948,3 +949,23 @@ def test_one_session_has_one_panel_and_it_ends_with_the_session(tmp_path: Path) 
         assert "rnb-static" in data["text/html"]
         assert repr(panel) == "<Panel nightly>"
         panel.freeze()
+
+
+def test_a_panel_that_has_ended_keeps_its_last_state_and_no_records_nor_widgets(
+    opened: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``Out`` holds each panel that a cell has shown: a hundred of them had all calls of the task a hundred times."""
+    before = set(widget_module._instances)
+    opened.journal.commit_step(step())
+    panel = Task(opened).panel()
+    assert len(widget_module._instances) - len(before) > 100
+    assert panel._book.steps
+    panel.freeze()
+    assert set(widget_module._instances) <= before
+    assert (panel._book.steps, panel._book.calls) == ({}, [])
+    panel._ipython_display_()
+    assert capsys.readouterr().out.startswith("task nightly: idle, 1 of 1 step done")
+    shown: list[dict[str, Any]] = []
+    panel._places._publisher = SimpleNamespace(publish=lambda data, **_: shown.append(data))
+    panel._places.leave(*panel._static())
+    assert [each.keys() for each in shown] == [{"text/plain", "text/html"}]

@@ -79,6 +79,16 @@ def every(widget: Widget) -> Iterable[Widget]:
         yield from every(child)
 
 
+def close(widget: Widget) -> None:
+    """Close it and all in it, with what says how they look: ipywidgets and the page keep each until then."""
+    for each in [*every(widget)]:
+        looks = [
+            look for name in ("layout", "style") if isinstance(look := getattr(each, name, None), ipywidgets.Widget)
+        ]
+        for part in (each, *looks):
+            part.close()
+
+
 def _classed(widget: Widget, *classes: str) -> Widget:
     for each in classes:
         widget.add_class(each)

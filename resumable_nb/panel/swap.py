@@ -68,6 +68,10 @@ class Places:
             self._publish(_static(html, text), each.copy or each.live, update=True)
         self._shown.clear()
 
+    def leave(self, html: str, text: str) -> None:
+        """Show a copy alone: of a panel that has ended."""
+        self._publish(_static(html, text), uuid.uuid4().hex)
+
     def _hides_copies(self) -> bool:
         """JupyterLab, Notebook and nbconvert know the rules; VS Code and Colab put each output into a frame."""
         return "__vsc_ipynb_file__" not in self._variables and "google.colab" not in sys.modules

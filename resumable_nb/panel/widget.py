@@ -60,6 +60,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Who could write when the store was last read."""
         self._load_s = 0.0
         self._status_s = self._loaded_s = self._copied_s = self._copy_s = 0.0
+        self._last: tuple[str, str] | None = None
+        """What stays of it when it has ended, as HTML and as text."""
         self._copied = ("", 0)
         """What the copies show: the task's state in a word, and of which revision of the book."""
         self._closed_s = 0.0
@@ -88,10 +90,13 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         here = session.is_open() and session.current() is self._session
         self._status_s, self._loaded = 0.0, self._loaded and here
         self._redraw()
-        self._places.end(*self._static())
+        self._last = self._static()
+        self._places.end(*self._last)
         if not here:
             self._session.store.close()  # looking has opened it again
-        self.close()
+        parts.close(self)
+        # ``Out`` may hold the panel as long as the kernel lives: not all records with it.
+        self._book, self._detail, self._outputs = Book(self._session.journal, self._session.run), (), ("", [])
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """Widgets are asked for all of it by pages that load."""
@@ -103,6 +108,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _ipython_display_(self) -> None:
         if comms.kernel() is None:  # a terminal: what is printed there stays, and is never brought up to date
             print(self._static()[1])
+            return
+        if self._last is not None:
+            self._places.leave(*self._last)
             return
         made = super()._repr_mimebundle_()
         self._reloaded = False
@@ -344,6 +352,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _static(self) -> tuple[str, str]:
         """The last state as HTML and as text."""
+        if self._last is not None:
+            return self._last
         now = time.time()
         hold = self._hold(now)
         doubts = state.doubtful(self._book, self._task.in_doubt)
