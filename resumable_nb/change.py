@@ -6,6 +6,10 @@ from typing import Final, Literal
 
 import msgspec
 
+NAMED: Final = "named"
+"""Of what a variable shares with a function or class: it holds that very one. Alone, or behind what else they share."""
+
+
 SHARING: Final = "sharing of "
 """What the name of a key part begins with that says how a variable shares objects with others, and within."""
 
@@ -42,6 +46,8 @@ class Change(msgspec.Struct, frozen=True):
         other = next((name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)), "")
         if not other:
             return f"other objects in {own} are one"
+        if (then.get(other, "").endswith(NAMED), now.get(other, "").endswith(NAMED)) in ((True, False), (False, True)):
+            return f"{other} is another one than {own} has"
         pair = " and ".join(sorted((own, other)))
         if "is" in (then.get(other), now.get(other)):
             return f"{pair} are {'one object now' if other in now else 'no longer one object'}"

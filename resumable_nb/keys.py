@@ -12,8 +12,9 @@ from resumable_nb.change import ASSIGNED, SHARING
 from resumable_nb.configured import PART, RANDOM, Configured
 from resumable_nb.execution import Execution, StepSpec
 from resumable_nb.fingerprint import Known, Lookup, describe, step_key
-from resumable_nb.groups import ITSELF
+from resumable_nb.groups import partners
 from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
+from resumable_nb.passes import Passes
 from resumable_nb.scripts import Scripts, unchanged
 from resumable_nb.snapshot import Before, Capture, Namespace, Snapshots
 
@@ -27,11 +28,13 @@ class Keys:
         snapshots: Snapshots,
         lookup: Callable[[Namespace], Lookup],
         scripts: Scripts,
+        passes: Passes,
     ) -> None:
         self._configured = configured
         self._snapshots = snapshots
         self._lookup = lookup
         self._scripts = scripts
+        self._passes = passes
 
     def now(self, spec: StepSpec, space: Namespace, recorded: StepRecord | Missing = MISSING) -> StepKey:
         """What the step's result depends on, now; with what else the recorded one turned out to depend on."""
@@ -47,7 +50,7 @@ class Keys:
         key = assigned.now(
             self._configured.key(key, spec.body, recorded, space.variables), recorded, self._lookup(space)
         )
-        return sharing.now(key, recorded, space, self._snapshots)
+        return sharing.now(key, recorded, space, self._snapshots, self._passes.above(spec.id))
 
     def foreign(self, record: StepRecord, space: Namespace) -> frozenset[str]:
         """Parts of the key that the step had changed itself, and that somebody else has set since."""
@@ -72,9 +75,9 @@ class Keys:
 
     def at_begin(self, key: StepKey, space: Namespace, before: Before) -> StepKey:
         """``key`` with what the body can change without a mention, and with who shares what."""
-        partners = {name for name, shared in before.joints.items() if shared.keys() - {ITSELF}}
+        sharing_ = {name for name, shared in before.joints.items() if partners(shared)}
         return sharing.found(
-            assigned.found_in(key, partners, self._lookup(space), earlier=before.references), before.joints
+            assigned.found_in(key, sharing_, self._lookup(space), earlier=before.references), before.joints
         )
 
     def at_end(

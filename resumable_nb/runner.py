@@ -73,10 +73,10 @@ class Runner:
         self._monotonic = time.monotonic
         self._configured = Configured(journal)
         self._scripts = Scripts(journal)
-        self.keys = Keys(self._configured, snapshots, lookup, self._scripts)
+        self._passes = Passes()
+        self.keys = Keys(self._configured, snapshots, lookup, self._scripts, self._passes)
         self.replays = Replays(snapshots, journal, bus)
         self._started_s: dict[str, float] = {}
-        self._passes = Passes()
         self.skipped: dict[str, float] = {}
         """Steps that were skipped here and have not begun since, each with the seconds that it saved."""
 

@@ -46,10 +46,17 @@ def names(key: StepKey) -> frozenset[str]:
     return frozenset(name.removeprefix(SHARING) for name in key.inputs if name.startswith(SHARING))
 
 
-def now(key: StepKey, recorded: StepRecord | Missing, space: Namespace, snapshots: Snapshots) -> StepKey:
+def now(
+    key: StepKey,
+    recorded: StepRecord | Missing,
+    space: Namespace,
+    snapshots: Snapshots,
+    above: Collection[str] | None = None,
+) -> StepKey:
     """``key`` with how the recorded step's variables share now.
 
-    Where a skip would leave a variable alone, no matter who shares with it: later cells may.
+    Where a skip would leave a variable alone, no matter who shares with it: later cells may. ``above``: the steps
+    above it in this pass over the notebook, if this is not the first one.
     """
     if recorded is MISSING:
         return key
@@ -63,8 +70,12 @@ def now(key: StepKey, recorded: StepRecord | Missing, space: Namespace, snapshot
     parts = {}
     for name, told in earlier.items():
         then = _read(told)
-        seen = {other: mark for other, mark in current[name].items() if other in then or not _is_made(other, recorded)}
-        same = seen == {other: mark for other, mark in then.items() if not other or other in there}
+        seen = {
+            other: mark
+            for other, mark in current[name].items()
+            if other in then or not (_is_made(other, recorded) or _is_below(other, space, snapshots, above))
+        }
+        same = seen == {other: mark for other, mark in then.items() if not other or other in there or other in seen}
         if not same and name in there and recorded.manifest:
             same = snapshots.binding.is_there(space, recorded.manifest, name, recorded.id)
         parts[SHARING + name] = told if same or name not in there else _told(seen)
@@ -74,6 +85,11 @@ def now(key: StepKey, recorded: StepRecord | Missing, space: Namespace, snapshot
 def _is_made(name: str, recorded: StepRecord) -> bool:
     """Whether the step makes it: then it is what the step left the last time, and is about to be replaced."""
     return (name in recorded.saved_names or name in recorded.unsaved) and name not in recorded.key.inputs
+
+
+def _is_below(name: str, space: Namespace, snapshots: Snapshots, above: Collection[str] | None) -> bool:
+    """Whether a cell below has left it in an earlier pass: that may hold a class which goes on."""
+    return above is not None and (step := snapshots.left.by(space, name)) != "" and step not in above
 
 
 def _told(joints: Joints) -> str:

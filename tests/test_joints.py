@@ -197,3 +197,74 @@ def test_what_held_a_changed_object_and_is_made_no_more_does_not_come_back(noteb
     assert notebook.run(make, hold, add, ("", "assert box[0] is xs")) == []
     notebook.restart()
     assert notebook.run(make, ("hold", "bag = 1"), add, check) == ["hold"]
+
+
+EQUAL = "class A:\n    def __init__(self, xs): self.xs = xs\n"
+KIND = "class A:\n    n = {}\n    def __init__(self, xs): self.xs = xs\n"
+
+
+@pytest.mark.parametrize("kernel", ["live", "new"])
+@pytest.mark.parametrize("back", [False, True], ids=["another", "its own"])
+@pytest.mark.parametrize(
+    ("kind", "change"), [("alike", "a.xs.append(3)"), ("equal", "a.xs.append(3)"), ("equal", "xs = xs[:]")]
+)
+def test_class_of_the_name_that_an_object_is_of_counts(
+    notebook: Lives, kind: str, change: str, back: bool, kernel: str
+) -> None:
+    make, other = f"{EQUAL}xs = [1]\na = A(xs)", f"{EQUAL}    n = 1" if kind == "alike" else EQUAL
+    before, after = (other, "y = 1") if back else ("y = 1", other)
+    check = ("", f"assert type(a) is {'' if back else 'not '}A and (a.xs is xs) is {change[0] != 'x'}")
+    cells = [("make", make), ("mid", before), ("s", change)]
+    assert notebook.run(*cells) == ["make", "mid", "s"]
+    assert notebook.run(*cells) == []
+    notebook.restart()
+    assert notebook.run(*cells) == []
+    if kernel == "new":
+        notebook.restart()
+    cells[1] = ("mid", after)
+    notebook.run(*cells, check)
+    assert notebook.run(*cells, check) == []
+    notebook.restart()
+    assert notebook.run(*cells, check) == []
+    assert notebook.run(*cells, check) == []
+
+
+ENUM = "import enum\nclass E(enum.Enum):\n    A = 1\n    B = [2]\n    def __init__(self, v): self.v = v"
+AGAIN = {
+    "an object of a class defined anew": (KIND.format(1), KIND.format(2), "a = A([1])", "type(a) is A"),
+    "an object of a class that is its equal": (EQUAL, EQUAL, "a = A([1])", "type(a) is A"),
+    "a list in an enum's member": (ENUM, "E.A.note = [3]", "x = E.B.v", "x is E.B.v"),
+    "a list that a member was given": (ENUM, "E.A.note = [3]", "x = E.A.note", "x is E.A.note"),
+    "a list that a class was given": (KIND.format(1), "A.more = [2]", "x = A.more", "x is A.more"),
+    "a default": ("def f(d=[1]):\n    d.append(1)\n    return d", "y = f()", "x = f()", "x is y is f.__defaults__[0]"),
+    "what a closure holds": ("f = (lambda v: lambda: v)([1])", "f().append(2)", "x = f()", "x is f() == [1, 2]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_all_of_it_again_in_the_kernel_that_has_it(notebook: Lives, case: str) -> None:
+    make, change, hold, look = AGAIN[case]
+    cells = [("make", make), ("change", change), ("hold", hold), ("", f"assert {look}")]
+    notebook.run(*cells)
+    for _ in range(2):
+        assert notebook.run(*cells) == []
+        notebook.run(cells[2], cells[1], *cells)
+        notebook.restart()
+        assert notebook.run(*cells) == []
+        assert notebook.run(*cells) == []
+
+
+def test_what_an_enums_member_was_given_is_edited_above(notebook: Lives) -> None:
+    make, hold = ("make", "import enum\nclass E(enum.Enum):\n    A = 1\n    B = [2]"), ("hold", "x = E.B.value")
+    assert notebook.run(make, ("note", "E.A.note = 3"), hold) == ["make", "note", "hold"]
+    notebook.restart()
+    check = ("", "assert E.A.note == 4 and x is E.B.value")
+    assert notebook.run(make, ("note", "E.A.note = 4"), hold, check) == ["note", "hold"]
+
+
+def test_iterator_over_what_a_step_changes_is_made_above_it_now(notebook: Lives) -> None:
+    change, make = ("s", "xs.append(2)"), ("it", "ys = enumerate(xs), zip(xs)")
+    assert notebook.run(MAKE, change, make) == ["make", "s", "it"]
+    notebook.restart()
+    check = ("", "assert [*ys[0]] == [(0, 1), (1, 2)] and [*ys[1]] == [(1,), (2,)]")
+    assert notebook.run(MAKE, make, change, check) == ["it", "s"]

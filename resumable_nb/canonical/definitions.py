@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import sys
 import types
@@ -158,6 +159,8 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
         del members["__annotations__"]  # the interpreter has put it there for somebody who asked
     elif "__annotations__" in members:
         members["__annotations__"] = _plain_types(members["__annotations__"])
+    if issubclass(value, enum.Enum) and (own := _members_own(value)):
+        members[""] = own
     names = list(members)
     bases = [TypeName(each) for each in (type(value), *value.__bases__)]
     return Node(
@@ -166,6 +169,21 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
         lambda i: f".{names[i - len(bases)]}" if i >= len(bases) else "",
         lenient=True,
     )
+
+
+def _members_own(kind: type[enum.Enum]) -> dict[str, dict[str, Any]]:
+    """What the members of an enumeration have besides their names and values."""
+    cached = {name for each in kind.__mro__ for name, value in vars(each).items() if _is_cached(value)}
+    found = {}
+    for member in kind.__members__.values():
+        own = {name: each for name, each in own_dict(member).items() if not _is_enums(name) and name not in cached}
+        if own:
+            found[member._name_] = own
+    return found
+
+
+def _is_enums(name: str) -> bool:
+    return name.startswith("_") and name.endswith("_")
 
 
 def _method(value: types.MethodType, canon: Canonical) -> bytes | Node:

@@ -22,6 +22,9 @@ from resumable_nb.source import code_form
 CachedFunction: Final = type(functools.lru_cache(lambda: None))
 """The type of a function under ``lru_cache``."""
 
+APART: Final = "apart "
+"""What the digest begins with of a class that is not what its name leads to, be it that one's equal."""
+
 _ATOMS: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range)
 _NOT_BEHAVIOUR: Final = frozenset(
     {"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"}
@@ -60,7 +63,10 @@ class Definitions:
         if not is_definition(thing):
             return None
         found = self._describe(thing, [], strict=True)
-        return None if found is None else (self._path(thing), digest(found.encode()))
+        if found is None:
+            return None
+        apart = isinstance(thing, type) and not self.named(thing)
+        return self._path(thing), f"{APART if apart else ''}{digest(found.encode())}"
 
     @staticmethod
     def importable(thing: object) -> bool:

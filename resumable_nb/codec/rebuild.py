@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from resumable_nb.codec import living
+from resumable_nb.codec.definitions import APART
 from resumable_nb.codec.endings import has_ending
 from resumable_nb.errors import NotSaved
 from resumable_nb.model import MISSING, digest
@@ -96,7 +97,8 @@ class Decoder(pickle.Unpickler):
 
     def make_class(self, key: tuple[str, str], make: Callable[..., type], *args: Any) -> type:
         found = self._library.adopt(*key) if key else MISSING
-        if key and found is MISSING and living.may_go_on(former := self._library.goes_on(key[0]), *args):
+        goes_on = key and found is MISSING and not key[1].startswith(APART)
+        if goes_on and living.may_go_on(former := self._library.goes_on(key[0]), *args):
             found = former
         if isinstance(found, type):
             self._adopted.add(id(found))

@@ -7,14 +7,11 @@ import dataclasses
 import functools
 import gc
 import io
-import itertools
-import operator
 import pickle
 import random
 import sys
 import types
 import typing
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -23,7 +20,7 @@ from typing import Any, Final
 import cloudpickle
 
 from resumable_nb.attributes import own_dict
-from resumable_nb.codec import enums, handles, rebuild, reopen, views
+from resumable_nb.codec import enums, handles, iterators, rebuild, reopen, views
 from resumable_nb.codec.definitions import importable
 from resumable_nb.codec.objects import careful
 from resumable_nb.widgets import is_shell, is_tied
@@ -33,12 +30,6 @@ Reduce = Callable[[Any], Reduced]
 
 _VIEWS: Final = {
     type(getattr(kind(), name)()): name for kind in (dict, OrderedDict) for name in ("keys", "values", "items")
-}
-
-_ITERATORS: Final = {
-    type(turn(getattr({}, name)())): (name, turn is reversed)
-    for name in ("keys", "values", "items")
-    for turn in (iter, reversed)
 }
 
 _SENTINELS: Final[dict[type, str]] = {
@@ -77,18 +68,6 @@ def _executor(executor: Any) -> Reduced:
     return rebuild.make_shut_down, (executor._max_workers, executor._thread_name_prefix)
 
 
-def _iterator(iterator: Any) -> Reduced:
-    with warnings.catch_warnings():  # Python 3.12 and 3.13 still can, and warn that 3.14 cannot
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return iterator.__reduce__()
-
-
-def _calls(iterator: Any) -> Reduced:
-    """``iter(function, sentinel)``, ``re.finditer``: one that has ended says that it is a tuple's."""
-    reduced = iterator.__reduce__()
-    return (rebuild.make_ended_calls, ()) if reduced[1] == ((),) else reduced
-
-
 def _cached_property(found: functools.cached_property[Any]) -> Reduced:
     state = {key: value for key, value in vars(found).items() if key not in ("func", "lock")}
     return functools.cached_property, (found.func,), state
@@ -96,24 +75,6 @@ def _cached_property(found: functools.cached_property[Any]) -> Reduced:
 
 def _dict_view(view: Any) -> Reduced:
     return rebuild.make_view, (gc.get_referents(view)[0], _VIEWS[type(view)])
-
-
-def _dict_iterator(iterator: Any) -> Reduced:
-    """With its dictionary: what is set in that later, the iterator gives. Raises where it has changed its size."""
-    usual = iterator.__reduce__()
-    mapping = next((each for each in gc.get_referents(iterator) if isinstance(each, dict)), None)
-    if mapping is None or not (left := usual[1][0]):
-        return usual
-    method, backwards = _ITERATORS[type(iterator)]
-    again = (reversed if backwards else iter)(getattr(mapping, method)())
-    taken = len(mapping) - len(left)
-    same = all(_is_entry(one, two) for one, two in zip(itertools.islice(again, taken, None), left, strict=True))
-    # Where an entry went and another came, what is left is no end of the dictionary.
-    return (rebuild.make_iterator, (mapping, method, backwards, len(mapping), taken)) if same else usual
-
-
-def _is_entry(one: Any, two: Any) -> bool:
-    return one is two or (type(one) is tuple and type(two) is tuple and all(map(operator.is_, one, two)))
 
 
 def _proxy(proxy: types.MappingProxyType[Any, Any]) -> Reduced:
@@ -211,7 +172,6 @@ _EXACT: Final[dict[type, Reduce]] = {
     types.CodeType: _code,
     memoryview: views.reduce_view,
     types.MappingProxyType: _proxy,
-    type(iter(int, 0)): _calls,
     functools.cached_property: _cached_property,
     weakref.WeakKeyDictionary: _weak_dict,
     weakref.WeakValueDictionary: _weak_dict,
@@ -221,7 +181,7 @@ _EXACT: Final[dict[type, Reduce]] = {
     typing.ParamSpec: _type_parameter,
     typing.TypeVarTuple: _type_parameter,
     **dict.fromkeys(_VIEWS, _dict_view),
-    **dict.fromkeys(_ITERATORS, _dict_iterator),
+    **iterators.REDUCED,
     **dict.fromkeys(_SENTINELS, _sentinel),
 }
 
@@ -241,7 +201,7 @@ def special(kind: type) -> Reduce | None:
     if issubclass(kind, io.IOBase) and not issubclass(kind, io.BytesIO | io.StringIO):
         return None if any(map(_reduces_itself, kind.__mro__)) else _file
     if kind.__module__ == "itertools" and hasattr(kind, "__reduce__"):
-        return _iterator
+        return iterators.of_itertools
     if (kind.__module__, kind.__name__) == ("concurrent.futures.thread", "ThreadPoolExecutor"):
         return _executor
     if (kind.__module__, kind.__name__) == ("sklearn.utils._bunch", "Bunch"):

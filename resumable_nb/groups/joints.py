@@ -13,16 +13,17 @@ import gc
 import itertools
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.attributes import own_slots, told
+from resumable_nb.attributes import own_dict, own_slots, told
+from resumable_nb.change import NAMED
 from resumable_nb.groups.memory import extent, memory_of, root
-from resumable_nb.groups.survey import Holding, Survey
-from resumable_nb.groups.verdict import Verdict, is_atom, verdict_of
+from resumable_nb.groups.survey import Holding, Survey, sources
+from resumable_nb.groups.verdict import Verdict, is_atom, members_of, verdict_of
 
 MANY: Final = 20_000
 """Objects up to which paths are followed; of more it only counts with whom they are shared."""
@@ -37,10 +38,19 @@ SAME: Final = "is"
 """In place of a digest: the two are one object."""
 
 Joints = Mapping[str, str]
-"""Other variables that share objects with one, each with a digest of what is shared."""
+"""Other variables that share objects with one, each with a digest of what is shared. See also ``NAMED``."""
 
 _OPEN: Final = frozenset(
-    {list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, types.SimpleNamespace}
+    {
+        list,
+        dict,
+        set,
+        types.CellType,
+        collections.deque,
+        collections.OrderedDict,
+        collections.defaultdict,
+        types.SimpleNamespace,
+    }
     | {collections.UserDict, collections.UserList, collections.ChainMap}
 )
 _LEAVES: Final = (Verdict.STOP, Verdict.DEFINITION, Verdict.ENUM, Verdict.REFERENCE, Verdict.EXPRESSION)
@@ -62,7 +72,8 @@ def joints(
     trails: dict[str, _Trail] = {}
     known: dict[int, _Parts] = {}
     for name in held:
-        trails[name] = _Trail(values[name], is_users, known)
+        inner = held[name].definitions.keys() & held[name].nodes.keys()
+        trails[name] = _Trail(values[name], is_users, known, inner)
         if sum(len(each.steps) - len(each.within) for each in trails.values()) > MANY:
             return {name: _many(held, name) for name in held}
     for name, trail in trails.items():
@@ -74,6 +85,11 @@ def joints(
             found[one][other] = _digest(common)
             found[other][one] = _digest([(there, here, -apart) for here, there, apart in common])
     return found
+
+
+def partners(shared: Joints) -> set[str]:
+    """The other variables that share what can be changed in both."""
+    return {other for other, mark in shared.items() if other != ITSELF and mark != NAMED}
 
 
 def _many(held: Mapping[str, Holding], name: str) -> dict[str, str]:
@@ -94,6 +110,8 @@ class _Trail:
     is_users: Callable[[type], bool]
     known: dict[int, _Parts]
     """``id()`` to what is in an object, for all trails: those that share a figure have all of it in common."""
+    inner: Collection[int]
+    """``id()`` of functions and classes that it holds itself, and does not only name."""
     steps: dict[int, tuple[int, str]] = field(default_factory=dict)
     """``id()`` to the one that led there first, and how."""
     within: dict[int, int] = field(default_factory=dict)
@@ -120,7 +138,8 @@ class _Trail:
     def _walk(self) -> list[Any]:
         """Follow the user's ways; returns objects of libraries that were met, whose parts were not followed."""
         found: list[Any] = []
-        todo: list[_Way] = [] if verdict_of(type(self.value)) in _LEAVES else [(self.value, 0, "")]
+        leaf = verdict_of(type(self.value)) in _LEAVES and id(self.value) not in self.inner
+        todo: list[_Way] = [] if leaf else [(self.value, 0, "")]
         while todo and len(self.steps) <= MANY:
             thing, parent, label = todo.pop()
             verdict = verdict_of(type(thing))
@@ -183,7 +202,8 @@ class _Trail:
         if found is None:
             found = self.known[id(thing)] = _Parts(thing)
         self.arrays += found.spans
-        return found.ways
+        own = [way for way in found.definitions if id(way[0]) in self.inner]
+        return found.ways + own if own else found.ways
 
 
 _Way = tuple[Any, int, str]
@@ -191,9 +211,9 @@ _Way = tuple[Any, int, str]
 
 
 class _Parts:
-    """What is in an object: ways on, and address ranges of its memory."""
+    """What is in an object: ways on, those to functions and classes apart, and address ranges of its memory."""
 
-    __slots__ = ("spans", "ways")
+    __slots__ = ("definitions", "spans", "ways")
 
     def __init__(self, thing: Any) -> None:
         key, verdict = id(thing), verdict_of(type(thing))
@@ -208,8 +228,14 @@ class _Parts:
                     parts = (("[]", each) for each in thing.ravel().tolist())
             case Verdict.PLAIN | Verdict.TRANSPARENT:
                 parts = _parts(thing)
-        self.ways = [(each, key, label) for label, each in parts if verdict_of(type(each)) not in _LEAVES]
-        self.ways.reverse()
+            case Verdict.RESULTS:
+                parts = ((f"~{k}", each) for k, each in enumerate(sources(thing)))
+            case Verdict.DEFINITION:
+                parts = _members(thing)
+        ways = [(each, key, label) for label, each in parts]
+        ways.reverse()
+        self.ways = [way for way in ways if verdict_of(type(way[0])) not in _LEAVES]
+        self.definitions = [way for way in ways if verdict_of(type(way[0])) is Verdict.DEFINITION]
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -236,6 +262,22 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"~{k}", each) for k, each in enumerate(gc.get_referents(thing)) if not is_atom(each))
     if slotted:
         yield from ((f".{name}", each) for name, each in own_slots(thing))
+
+
+def _members(thing: Any) -> Iterator[tuple[str, Any]]:
+    """What a function or class has that others may have, too; not what Python or a library keeps in a class."""
+    if isinstance(thing, type):
+        yield from ((f".__bases__[{k}]", each) for k, each in enumerate(thing.__bases__))
+        for name, each in sorted(vars(thing).items(), key=operator.itemgetter(0)):
+            if not name.startswith("__") or isinstance(each, types.FunctionType):
+                yield f".{name}", each
+        yield from ((f".{each._name_}", own_dict(each)) for each in members_of(thing))
+        return
+    if isinstance(thing, types.FunctionType):
+        yield from ((f".__closure__[{k}]", each) for k, each in enumerate(thing.__closure__ or ()))
+        yield from ((f".__defaults__[{k}]", each) for k, each in enumerate(thing.__defaults__ or ()))
+        yield from ((f".__kwdefaults__[{name}]", each) for name, each in sorted((thing.__kwdefaults__ or {}).items()))
+    yield from ((f".{name}", each) for name, each in sorted(vars(thing).items()))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from resumable_nb.attributes import own_dict
 from resumable_nb.groups.memory import (
     array_children,
     can_be_view,
@@ -28,7 +29,7 @@ from resumable_nb.groups.memory import (
     pandas_children,
     root,
 )  # fmt: skip
-from resumable_nb.groups.verdict import ATOMS, Verdict, is_atom, verdict_of
+from resumable_nb.groups.verdict import ATOMS, Verdict, is_atom, members_of, verdict_of
 
 Written = Literal["imported", "named", "held"]
 """How a stream writes a function or class: as a module's attribute, as the name of a definition, or by value."""
@@ -198,7 +199,7 @@ class Survey:
                 return [type(thing)]
             case Verdict.RESULTS:
                 found.nodes[id(thing)] = thing
-                return _sources(thing)
+                return sources(thing)
             case Verdict.ROW:  # of a structured array: what is set in it is set there
                 found.nodes[id(thing)] = thing
                 return [thing.base]
@@ -240,7 +241,7 @@ class Survey:
             inner = [each for each in vars(thing).values() if isinstance(each, type)]
             found.owned |= {id(each) for each in inner if each.__qualname__.startswith(f"{thing.__qualname__}.")}
             members = (value for name, value in vars(thing).items() if name != "__dict__")
-            return [type(thing), *thing.__bases__, *members]
+            return [type(thing), *thing.__bases__, *members, *map(own_dict, members_of(thing))]
         if isinstance(thing, types.FunctionType):
             parts = (thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__ or None)
             return [part for part in parts if part is not None]
@@ -286,7 +287,7 @@ _NODES: Final = frozenset(
 _IN_BULK: Final = frozenset({Verdict.PLAIN, Verdict.TRANSPARENT, Verdict.STOP})
 
 
-def _sources(iterator: Any) -> list[Any]:
+def sources(iterator: Any) -> list[Any]:
     """What an iterator goes through, without the tuple that it gave last, be that a variable's by now."""
     held = gc.get_referents(iterator)
     if type(iterator).__module__ == "builtins" and type(iterator) is not zip:

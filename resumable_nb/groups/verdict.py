@@ -17,7 +17,7 @@ import sys
 import types
 import uuid
 import weakref
-from typing import Final
+from typing import Any, Final
 
 ATOMS: Final = frozenset(
     {type(None), bool, int, float, complex, str, bytes, range, slice, type(...), type(NotImplemented)}
@@ -123,6 +123,12 @@ def _is_expression(kind: type) -> bool:
     basic, module = getattr(sys.modules.get("sympy"), "Basic", None), str(kind.__module__)
     own = module.partition(".")[0] in ("sympy", "None") and not module.startswith("sympy.physics")
     return own and basic is not None and issubclass(kind, basic)
+
+
+def members_of(kind: type) -> list[Any]:
+    """An enumeration's own members."""
+    found: dict[str, Any] = vars(kind).get("_member_map_") or {}
+    return [*found.values()] if issubclass(kind, enum.Enum) else []
 
 
 def is_atom(value: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from resumable_nb.change import ASSIGNED, SCRIPT, SHARING
+from resumable_nb.change import ASSIGNED, NAMED, SCRIPT, SHARING
 from resumable_nb.configured import PART
 from resumable_nb.groups import ITSELF, SAME
 from resumable_nb.model import StepRecord
@@ -50,8 +50,10 @@ def _shared(mark: str) -> str:
     """``alone``, or who shares an object with the variable: changed through one, it is changed in the other."""
     others = dict(each.split("=", 1) for each in mark.split() if "=" in each)
     same = [name for name, how in others.items() if how == SAME]
-    sharing = [name for name, how in others.items() if name != ITSELF and how != SAME]
+    sharing = [name for name, how in others.items() if name != ITSELF and how not in (SAME, NAMED)]
+    holding = [name for name, how in others.items() if how.endswith(NAMED)]
     told = [f"is one object with {', '.join(same)}"] * bool(same)
     told += [f"shared with {', '.join(sharing)}"] * bool(sharing)
+    told += [f"holds {', '.join(holding)}"] * bool(holding)
     told += ["some are in it more than once"] * (ITSELF in others)
     return "; ".join(told) or "shared with no other variable"

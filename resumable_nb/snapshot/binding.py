@@ -6,9 +6,10 @@ import functools
 from collections.abc import Collection
 from typing import Any
 
-from resumable_nb.groups import ITSELF, Joints
+from resumable_nb.change import NAMED
+from resumable_nb.groups import ITSELF, Joints, partners
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
-from resumable_nb.snapshot.joined import joined
+from resumable_nb.snapshot.joined import among
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owing
 from resumable_nb.snapshot.pending import Pending
@@ -56,7 +57,7 @@ class Binding:
                 continue
             own = {*self.taken(space, manifest, group, step)}
             shared = self.joints(space, own & {*manifest.companions})
-            found |= {other for each in shared.values() for other in each} - own - {ITSELF}
+            found |= {other for each in shared.values() for other in partners(each)} - own
         return sorted(
             name
             for name in found
@@ -88,19 +89,34 @@ class Binding:
         for name in names:
             entry = self._pending.get(name) if space.lazy and name not in space.variables else None
             if entry is not None:
-                found[name] = {
-                    other: mark
-                    for other, mark in entry.group.joints.get(name, {}).items()
-                    if other == ITSELF or (other not in space.variables and self._comes_with(other, name, entry.group))
-                }
+                found[name] = self._to_come(space, name, entry.group)
             elif name in space.variables:
                 living.append(name)
         if living:
             variables = space.visible()
             survey = self._surveyor.survey(space, variables)
             for group in survey.groups_of(living):
-                found |= joined(survey, group, variables)
+                found |= self._surveyor.joined(space, survey, group, variables)
         return {name: found.get(name, {}) for name in names}
+
+    def _to_come(self, space: Namespace, name: str, group: Group) -> Joints:
+        """How a variable that is not loaded yet will share."""
+        found: dict[str, str] = {}
+        for other, mark in group.joints.get(name, {}).items():
+            if other == ITSELF or (other not in space.variables and self._comes_with(other, name, group)):
+                found[other] = mark
+            elif mark.endswith(NAMED) and self._is_found(space, other, group):
+                found[other] = NAMED
+        return found
+
+    def _is_found(self, space: Namespace, name: str, group: Group) -> bool:
+        """Whether a stream's name of a function or class leads to the one that the variable is, or will be."""
+        if name not in space.variables:
+            return name in self._pending
+        definitions = self._surveyor.codec(space).definitions
+        known = [each.split("@") for each in group.refs if each.split("@")[0].split(".")[0] == name]
+        found = {path: definitions.reference(definitions.find(path)) for path, _ in known}
+        return bool(known) and all(found[path] == (path, mark) for path, mark in known)
 
     def _comes_with(self, other: str, name: str, group: Group) -> bool:
         """Whether what is not loaded comes back together: from one stream, or from a body that runs again."""
@@ -160,17 +176,10 @@ class Binding:
         return all(group <= names for group in survey.groups_of(names & variables.keys()))
 
     def _is_joined(self, space: Namespace, group: Group, names: set[str]) -> bool:
-        """Whether variables share with each other as they did when they were saved."""
-        if len(names) < 2:
-            return True
+        """Whether variables share with each other as they did when they were saved, and hold what is named as then."""
         values = {name: space.variables[name] for name in names if name in space.variables}
         if values:
-            found = joined(self._surveyor.survey(space, values), frozenset(values), values)
+            found = self._surveyor.joined(space, self._surveyor.survey(space, values), frozenset(values), values)
         else:
             found = self.joints(space, names)
-        return all(_among(found.get(name, {}), names) == _among(group.joints.get(name, {}), names) for name in names)
-
-
-def _among(shared: Joints, names: Collection[str]) -> Joints:
-    """What a variable shares with some others, and within."""
-    return {other: mark for other, mark in shared.items() if other in names or other == ITSELF}
+        return all(among(found.get(name, {}), names) == among(group.joints.get(name, {}), names) for name in names)

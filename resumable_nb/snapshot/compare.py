@@ -154,8 +154,17 @@ def _mutated(
             if len(group) == 1:
                 found.add(members[0])
                 continue
+        if len(group) == 1 and before.groups[members[0]][0] & known == group:
+            # Those that it shared with are bound to something else: for what it is itself that is no change.
+            found |= {name for name in members if not _is_alone_as_it_was(before, name, values[name], survey, digest)}
+            continue
         found |= _members(before, members, values, survey, digest, bound)
     return found
+
+
+def _is_alone_as_it_was(before: Before, name: str, value: Any, survey: Survey, digest: Digest) -> bool:
+    earlier = before.alone.get(name) or before.groups[name][1]
+    return earlier == digest(survey, {name: value}, untouched=_untouched(before, survey, name))
 
 
 def _members(
@@ -167,12 +176,7 @@ def _members(
     bound: Collection[str],
 ) -> set[str]:
     """Which members of a group that is not as it was have changed themselves?"""
-    found = set()
-    for name in watched:
-        untouched = _untouched(before, survey, name)
-        earlier = before.alone.get(name) or before.groups[name][1]
-        if earlier != digest(survey, {name: values[name]}, untouched=untouched):
-            found.add(name)
+    found = {name for name in watched if not _is_alone_as_it_was(before, name, values[name], survey, digest)}
     if found or any(name in bound for name in values):
         return found
     if any(changing(survey.holdings[name].nodes.values()) for name in values):

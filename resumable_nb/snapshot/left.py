@@ -57,6 +57,11 @@ class Left:
         """Whether the variable is what the step, or one that it is part of, has left in it."""
         return self._is(self._by.get(name), space, name, step)
 
+    def by(self, space: Namespace, name: str) -> str:
+        """The step that has left what the variable is; empty where none has."""
+        mark = self._by.get(name)
+        return mark.step if mark is not None and self._is(mark, space, name, mark.step) else ""
+
     def is_unfinished(self, space: Namespace, name: str, step: str) -> bool:
         """Whether it is what an interrupted body of the step has left in it."""
         return self._is(self._unfinished.get(name), space, name, step)

@@ -14,7 +14,6 @@ from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import RESULT, Group, Manifest
 from resumable_nb.pack import PackBuilder
 from resumable_nb.snapshot import compare, imports, writer
-from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.owing import Owing, sharing
 from resumable_nb.snapshot.presence import Presence, canonical, outlines
 from resumable_nb.snapshot.space import Capture, Namespace
@@ -125,7 +124,7 @@ class Saver:
         try:
             shared: dict[str, Joints] = {}
             for each in groups:
-                shared |= joined(survey, frozenset(each), values)
+                shared |= self._surveyor.joined(space, survey, frozenset(each), values)
             work = writer.Writer(self._surveyor.codec(space), survey, builder, shared)
             work.write(groups)
             builder.seal()

@@ -19,7 +19,6 @@ from resumable_nb.groups import Holding, is_atom
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot import compare, imports
 from resumable_nb.snapshot.binding import Binding
-from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
@@ -78,7 +77,7 @@ class Snapshots:
         )
         watched = compare.watch(before, survey, self._surveyor.digest(space))
         for group in watched:
-            before.joints |= joined(survey, group, variables)
+            before.joints |= self._surveyor.joined(space, survey, group, variables)
         named = before.reached | body.writes
         before.definitions = compare.references(survey, named, self._surveyor.codec(space).definitions.reference)
         before.let_go()
@@ -345,7 +344,7 @@ class Snapshots:
             survey = self._surveyor.survey(space, values)
             for group in survey.groups_of(known):
                 compare.watch_group(before, survey, group, self._surveyor.digest(space))
-                before.joints |= joined(survey, group, values)
+                before.joints |= self._surveyor.joined(space, survey, group, values)
 
     def _load_named(self, name: str) -> bool:
         """A stream that is being read names a function or class that is pending."""

@@ -7,8 +7,9 @@ from typing import Any
 
 from resumable_nb.codec import Codec, Shared, changing
 from resumable_nb.errors import NotSaved
-from resumable_nb.groups import Holding, Survey, Written
+from resumable_nb.groups import Holding, Joints, Survey, Written
 from resumable_nb.snapshot import compare, writer
+from resumable_nb.snapshot.joined import joined
 from resumable_nb.snapshot.reach import reach
 from resumable_nb.snapshot.space import Namespace
 from resumable_nb.source import Body
@@ -50,6 +51,12 @@ class Surveyor:
             return known[key][1]
 
         return digest
+
+    def joined(
+        self, space: Namespace, survey: Survey, names: frozenset[str], values: Mapping[str, Any]
+    ) -> Mapping[str, Joints]:
+        """How the variables of a sharing group share."""
+        return joined(survey, names, values, self.codec(space).definitions.own_name)
 
     def mark(self, space: Namespace, name: str, value: Any) -> str:
         """What tells whether one value is as it was, within this process; what is used up counts as untouched."""
