@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import functools
 import gc
 import logging
@@ -20,6 +21,7 @@ import pytest
 
 from resumable_nb.codec import Codec, dumps_value, endings, loads_value
 from resumable_nb.errors import NotSaved
+from resumable_nb.fingerprint import fingerprint
 
 
 def codec(**names: Any) -> Codec:
@@ -131,6 +133,14 @@ def test_reading_back_leaves_living_classes_alone() -> None:
     coder = Codec(space)
     coder.prove(coder.encode([space["Own"], space["x"]], own=[space["Own"]]))
     assert space["Own"].data is data
+
+
+def test_functions_behind_a_librarys_class_methods_are_its_own_again() -> None:
+    """From Python 3.12 on, a protocol has such a one of typing: a copy of it was another function."""
+    function = fractions.Fraction.from_float.__func__  # type: ignore[attr-defined]  # mypy sees a bound method
+    assert round_trip([function])[0] is function
+    space = live("import typing\nclass Sized(typing.Protocol):\n    def size(self) -> int: ...")
+    assert fingerprint(round_trip(space["Sized"])) == fingerprint(space["Sized"])
 
 
 HOOKS = """

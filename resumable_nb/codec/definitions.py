@@ -34,7 +34,10 @@ _NOT_BEHAVIOUR: Final = frozenset(
 
 
 def importable(thing: object) -> str:
-    """``module:qualified.name`` where that leads to this very object, else an empty text."""
+    """``module:qualified.name`` where that leads to this very object, else an empty text.
+
+    A function that a class method holds is behind it (``typing._proto_hook`` from 3.12 on).
+    """
     module = told(thing, "__module__")
     path = told(thing, "__qualname__") or told(thing, "__name__")
     if not isinstance(module, str) or not isinstance(path, str) or module == "__main__":
@@ -42,7 +45,9 @@ def importable(thing: object) -> str:
     found: object = sys.modules.get(module, MISSING)
     for part in path.split("."):
         found = getattr(found, part, MISSING)
-    return f"{module}:{path}" if found is thing else ""
+    if found is thing:
+        return f"{module}:{path}"
+    return f"{module}:{path}.__func__" if told(found, "__func__") is thing else ""
 
 
 def is_definition(thing: object) -> bool:

@@ -161,6 +161,8 @@ class _Reducer:
         usual = cloudpickle.Pickler.reducer_override(self, function)
         if usual is NotImplemented:
             return usual
+        if where := importable(function):  # in a way that pickle does not go
+            return rebuild.make_imported, (where,)
         key, held = self._reference(function)
         if not held:
             return rebuild.make_reference, key
@@ -226,8 +228,8 @@ class _Reducer:
         return (rebuild.make_cell, ()) if id(cell) in self._cells else NotImplemented
 
     def _cached(self, function: Any) -> Reduced:
-        if importable(function):
-            return function.__qualname__
+        if where := importable(function):
+            return rebuild.make_imported, (where,)
         key, held = self._reference(function)
         if not held:
             return rebuild.make_reference, key

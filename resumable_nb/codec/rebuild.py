@@ -11,6 +11,7 @@ import functools
 import importlib
 import io
 import linecache
+import operator
 import os
 import pickle
 import types
@@ -184,6 +185,12 @@ def set_function(function: types.FunctionType, state: dict[str, Any]) -> None:
             importlib.import_module(submodule)
     for name, value in state.items():
         setattr(function, name, value)
+
+
+def make_imported(where: str) -> Any:
+    """``module:path`` of what a library has."""
+    module, _, path = where.partition(":")
+    return operator.attrgetter(path)(importlib.import_module(module))
 
 
 def make_cell() -> types.CellType:
