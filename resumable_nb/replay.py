@@ -7,7 +7,7 @@ answers from the record, and one that is not recorded is refused. Only what the 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,8 +86,13 @@ class Replays:
         other = self._snapshots.take(space, owed, made, again)
         self._bus.emit("step.replayed", owed.step, names=names, other=other)
 
-    def _make_again(self, space: Namespace, owed: Owed) -> tuple[dict[str, object], dict[str, str]]:
-        """The variables after the body has run again, apart from the namespace's own, and digests of the saved ones."""
+    def _make_again(
+        self, space: Namespace, owed: Owed, given: Mapping[str, object] | None = None
+    ) -> tuple[dict[str, object], dict[str, str]]:
+        """The variables after the body has run again, apart from the namespace's own, and digests of the saved ones.
+
+        ``given``: what the body of a later step is to find, where this one is a part of that.
+        """
         skipped = self._skipped.get(owed.step)
         if skipped is None or self.execute is None or not self.can_execute(skipped.record.text):
             raise _impossible(owed, "there is nothing to run it with")
@@ -95,7 +100,7 @@ class Replays:
         if record.memory:
             raise _impossible(owed, "it uses the task's memory")
         try:
-            before = self._before(space, owed.past, skipped, {*owed.names, *owed.along})
+            before = self._before(space, owed, skipped, given)
         except NotSaved as error:
             raise _impossible(owed, error.message) from error
         inner = scope.StepScope(
@@ -114,21 +119,33 @@ class Replays:
             made = space.visible()
             return made, canonical({name: made[name] for name in owed.manifest.digests if name in made})
 
-    def _before(self, space: Namespace, past: Past, skipped: Skipped, own: Collection[str]) -> dict[str, object]:
+    def _before(
+        self, space: Namespace, owed: Owed, skipped: Skipped, given: Mapping[str, object] | None
+    ) -> dict[str, object]:
         """What the body had found, each time anew: it may change it in place."""
-        key, body = skipped.record.key, skipped.body
+        past, key, body = owed.past, skipped.record.key, skipped.body
         seen = {name.removeprefix(ASSIGNED): mark for name, mark in key.inputs.items()}
         names = {*seen, *(name.partition(".")[0] for name in key.functions)}
-        names |= body.reads | body.deletes | body.writes | set(own)
+        names |= body.reads | body.deletes | body.writes | owed.names.keys() | owed.along
         names |= {name for name, value in past.variables.items() if callable(value) or type(value).__name__ == "module"}
         if body.dynamic:
             names |= past.names()
         earlier: dict[int, Owed] = {id(past.owed[name]): past.owed[name] for name in names if name in past.owed}
-        found = self._snapshots.owing.private(space, past, names - past.owed.keys(), seen)
-        for owed in earlier.values():
-            made, _ = self._make_again(space, owed)
-            found |= {name: made[name] for name in (*owed.names, *owed.along) if name in made}
+        living = self._living(space, owed, given)
+        found = living | self._snapshots.owing.private(space, past, names - past.owed.keys() - living.keys(), seen)
+        for each in earlier.values():
+            made, _ = self._make_again(space, each, found)
+            found |= {name: made[name] for name in (*each.names, *each.along) if name in made}
         return found
+
+    def _living(self, space: Namespace, owed: Owed, given: Mapping[str, object] | None) -> dict[str, object]:
+        """What the body left as it was and shares with what it made: the very objects that all others hold by now."""
+        if given is None:
+            names = self._snapshots.binding.still(space, owed)
+            self._snapshots.materialise(space, names)
+            return {name: space.variables[name] for name in names}
+        found = {name: given[name] for name in owed.shared() if name in given}
+        return found if owed.is_as_left(canonical(found)) else {}
 
 
 def _changes(then: StepKey, now: StepKey, before: dict[str, object]) -> list[object]:

@@ -11,7 +11,7 @@ from resumable_nb.groups import ITSELF, Joints, partners
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot.joined import among
 from resumable_nb.snapshot.left import Left
-from resumable_nb.snapshot.owing import Owing
+from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Pending
 from resumable_nb.snapshot.presence import Mark, Presence, certain, may_bind
 from resumable_nb.snapshot.reader import Reader
@@ -66,9 +66,7 @@ class Binding:
         )
 
     def _has_content(self, space: Namespace, name: str) -> bool:
-        if name in space.variables:
-            return bool(self.digest_of(space, name, space.variables[name]))
-        return (entry := self._pending.get(name)) is not None and bool(entry.digest)
+        return bool(self._digest_now(space, name))
 
     def as_saved(self, space: Namespace, name: str) -> str | Missing:
         """The digest that a variable was saved with, where nobody has changed it since; see ``Presence.as_saved``.
@@ -97,13 +95,13 @@ class Binding:
             survey = self._surveyor.survey(space, variables)
             for group in survey.groups_of(living):
                 found |= self._surveyor.joined(space, survey, group, variables)
-        return {name: found.get(name, {}) for name in names}
+        return {name: {**found.get(name, {}), **self._owed(space, name)} for name in names}
 
     def _to_come(self, space: Namespace, name: str, group: Group) -> Joints:
         """How a variable that is not loaded yet will share."""
         found: dict[str, str] = {}
         for other, mark in group.joints.get(name, {}).items():
-            if other == ITSELF or (other not in space.variables and self._comes_with(other, name, group)):
+            if other == ITSELF or (other not in space.variables and self._pending.is_in(other, group)):
                 found[other] = mark
             elif mark.endswith(NAMED) and self._is_found(space, other, group):
                 found[other] = NAMED
@@ -118,10 +116,20 @@ class Binding:
         found = {path: definitions.reference(definitions.find(path)) for path, _ in known}
         return bool(known) and all(found[path] == (path, mark) for path, mark in known)
 
-    def _comes_with(self, other: str, name: str, group: Group) -> bool:
-        """Whether what is not loaded comes back together: from one stream, or from a body that runs again."""
-        owed = self._owing.get(other)
-        return self._pending.is_in(other, group) or (owed is not None and name in owed.along)
+    def _owed(self, space: Namespace, name: str) -> Joints:
+        """What is to come from a body that runs again, and shares with the variable then."""
+        there = self._owing.joined(name) if space.lazy else {}
+        return {other: mark for other, mark in there.items() if other not in space.variables}
+
+    def still(self, space: Namespace, owed: Owed) -> frozenset[str]:
+        """The variables that share with what is owed, where its step left them as they were, and all are so now."""
+        names = owed.shared()
+        return names if owed.is_as_left({name: self._digest_now(space, name) for name in names}) else frozenset()
+
+    def _digest_now(self, space: Namespace, name: str) -> str:
+        if name in space.variables:
+            return self.digest_of(space, name, space.variables[name])
+        return "" if (entry := self._pending.get(name)) is None else entry.digest
 
     def _taken(self, space: Namespace, manifest: Manifest, group: Group, part: Collection[str], step: str) -> list[str]:
         sure, there = certain(manifest, part), space.variables

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from resumable_nb.codec import data_of, used_up
 from resumable_nb.errors import NotSaved
+from resumable_nb.groups import Joints
 from resumable_nb.model import MISSING, Group, Manifest
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, canonical
@@ -45,7 +46,20 @@ class Owed:
     """To why they could not be saved."""
     along: frozenset[str]
     """Saved names that share objects with them: they come back together, or would be two objects instead of one."""
+    joints: Mapping[str, Joints]
+    """All that share objects with them by now, later steps' variables too, each with a digest of what is shared."""
     past: Past
+
+    def shared(self) -> frozenset[str]:
+        """The saved names that shared with them when the step had ended."""
+        return frozenset(each for name in self.names for each in self.manifest.along.get(name, ()))
+
+    def is_as_left(self, digests: Mapping[str, str]) -> bool:
+        """Whether the step had left all that it shared as it was, and these digests say that it still is."""
+        known = self.manifest.digests
+        return self.shared() <= {*self.manifest.companions} and all(
+            name in known and digests.get(name) == known[name] for name in self.shared()
+        )
 
 
 class Owing:
@@ -86,7 +100,9 @@ class Owing:
 
     def _with(self, names: Collection[str]) -> list[Owed]:
         found = {
-            id(owed): owed for name, owed in self._owed.items() if name in names or not owed.along.isdisjoint(names)
+            id(owed): owed
+            for name, owed in self._owed.items()
+            if name in names or not owed.along.isdisjoint(names) or not owed.joints.keys().isdisjoint(names)
         }
         return list(found.values())
 
@@ -95,10 +111,27 @@ class Owing:
         gone = set(names)
         for owed in self._with(gone):  # replaced, not changed: the past of another step may know it
             left = {name: why for name, why in owed.names.items() if name not in gone}
-            now = dataclasses.replace(owed, names=left, along=owed.along - gone)
+            joints = {name: shared for name, shared in owed.joints.items() if name not in gone}
+            now = dataclasses.replace(owed, names=left, along=owed.along - gone, joints=joints)
             for name in owed.names:
                 del self._owed[name]
             self._owed |= dict.fromkeys(left, now)
+
+    def joined(self, name: str) -> Joints:
+        """What is owed and shares objects with a variable, which is there or pending."""
+        found: dict[str, str] = {}
+        for owed in self._with([name]):
+            found |= {other: mark for other, mark in owed.joints.get(name, {}).items() if other in owed.names}
+        return found
+
+    def replace(self, manifest: Manifest, bound: Collection[str]) -> None:
+        """A step is skipped: what it left is owed no more, and what it saved shares with what is owed as it says."""
+        shared = _joints(manifest, self._owed)
+        self.forget({*manifest.deleted, *manifest.unsaved, *bound, *manifest.digests} - shared.keys())
+        for owed in self._with({other for each in shared.values() for other in each}):
+            mine = {name: each for name, each in shared.items() if not owed.names.keys().isdisjoint(each)}
+            now = dataclasses.replace(owed, joints={**owed.joints, **mine})
+            self._owed |= dict.fromkeys(owed.names, now)
 
     def past(self, space: Namespace, manifest: Manifest, missing: Collection[str]) -> Past:
         """What is to be kept of now, where it is likely that the step that is skipped has to be replayed."""
@@ -115,7 +148,7 @@ class Owing:
     def put(self, step: str, manifest_digest: str, manifest: Manifest, missing: dict[str, str], past: Past) -> None:
         """The step, which was skipped in this ``past``, owes the ``missing`` names."""
         along = frozenset(each for name in missing for each in manifest.along.get(name, ()))
-        owed = Owed(step, manifest_digest, manifest, missing, along, past)
+        owed = Owed(step, manifest_digest, manifest, missing, along, _joints(manifest, missing), past)
         self._owed |= dict.fromkeys(missing, owed)
         self._perhaps |= {id(group): (group, owed) for group in manifest.groups}
 
@@ -133,7 +166,9 @@ class Owing:
         past = owed.past
         if past is _NOT_KEPT:  # what the body reads is known by its digest, or has not changed since
             past = self._now(space)
-        late = dataclasses.replace(owed, names=dict.fromkeys(entries, error.message), along=frozenset(), past=past)
+        late = dataclasses.replace(
+            owed, names=dict.fromkeys(entries, error.message), along=frozenset(), joints={}, past=past
+        )
         self._owed |= dict.fromkeys(late.names, late)
 
     # --- what is still there
@@ -246,6 +281,13 @@ class Owing:
         if name in space.variables:
             return canonical({name: space.variables[name]}).get(name) == again.get(name)
         return entry is not None and (entry.digest or None) == again.get(name)
+
+
+def _joints(manifest: Manifest, names: Collection[str]) -> dict[str, Joints]:
+    """The saved variables that share with some of the ``names``, and what."""
+    saved = {name: shared for group in manifest.groups for name, shared in group.joints.items()}
+    found = {name: {other: mark for other, mark in shared.items() if other in names} for name, shared in saved.items()}
+    return {name: shared for name, shared in found.items() if shared and name not in names}
 
 
 def sharing(groups: Iterable[frozenset[str]], unsaved: Collection[str], saved: Collection[str]) -> dict[str, list[str]]:

@@ -200,7 +200,7 @@ class Snapshots:
             for name in (*manifest.deleted, *missing):
                 keep_endings(space.variables.pop(name, None))
                 self._pending.forget([name])
-            self.owing.forget([*manifest.deleted, *manifest.unsaved, *bound, *manifest.digests])
+            self.owing.replace(manifest, bound.keys())
             space.variables.update(bound)
             self._pending.forget(bound.keys())
             for group, own in taken:

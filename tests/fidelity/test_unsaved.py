@@ -352,3 +352,45 @@ def test_a_class_that_its_metaclass_does_not_let_be_made_again_is_replayed(seeds
     )
     shown = twice(seeds, f"%%resumable a\n{text}", "assert (x.note, type(x).note) == ('own', 'its')")
     assert replays(shown[1]) == ["↻ a: replayed for lazy, x"]
+
+
+SHARED = {
+    "a list that others hold": [
+        "xs = [1, 2]",
+        "ys = [xs]",
+        "g = (x for x in xs)\nfirst = next(g)",
+        "xs.append(3)\nrest = list(g)",
+        "assert ys[0] is xs and (first, rest) == (1, [2, 3])",
+    ],
+    "a list that a later step puts elsewhere": [
+        "xs = [1, 2]",
+        "g = (x for x in xs)\nfirst = next(g)",
+        "zs = [xs]",
+        "zs[0].append(3)",
+        "rest = list(g)",
+        "assert zs[0] is xs and (first, rest) == (1, [2, 3])",
+    ],
+    "an object and its part": [
+        "class Node:\n"
+        "    def __init__(self): self.parts, self.me = [1, 2], self\n"
+        "    def __iter__(self): yield from self.parts\n"
+        "node = Node()",
+        "parts = node.parts",
+        "g = iter(node)\nfirst = next(g)",
+        "node.parts.append(3)\nrest = list(g)",
+        "assert parts is node.parts and (first, rest) == (1, [2, 3])",
+    ],
+}
+
+
+@pytest.mark.parametrize("cells", SHARED.values(), ids=SHARED)
+def test_what_was_not_saved_shares_what_it_shared(seeds: Seeds, cells: list[str]) -> None:
+    """A kernel is killed after each step. That such a generator is to come yet is no reason to run again."""
+    *cells, check = cells
+    steps = [f"%%resumable s{number}\n{cell}" for number, cell in enumerate(cells)]
+    for done in range(len(steps)):
+        kernel = seeds()
+        shown = [kernel(step) for step in steps[: done + 1]]
+        assert all(map(restored, shown[:done])), done
+    kernel(check)
+    twice(seeds, *steps, check)
