@@ -120,7 +120,8 @@ class Runner:
         What the cells below the step had left in an earlier pass is of no account: they bring that back themselves.
         """
         above = self._passes.above(spec.id)
-        names = self._snapshots.binding.torn(space, skip.record.manifest, spec.id, above)
+        kept = sharing.names(skip.record.key)
+        names = self._snapshots.binding.torn(space, skip.record.manifest, spec.id, above, kept)
         return f"{', '.join(names)} would be parted from what it brings back" if names else ""
 
     def leave(

@@ -268,3 +268,37 @@ def test_iterator_over_what_a_step_changes_is_made_above_it_now(notebook: Lives)
     notebook.restart()
     check = ("", "assert [*ys[0]] == [(0, 1), (1, 2)] and [*ys[1]] == [(1,), (2,)]")
     assert notebook.run(MAKE, make, change, check) == ["it", "s"]
+
+
+PARTED = {
+    "a variable that is bound to itself": (
+        "xs = [1]", "ys = {'k': xs, 'n': 1}", "ys = {'k': xs, 'n': 2}", "xs = xs", "ys['k'] is xs"
+    ),
+    "a frame that is bound to itself": (
+        "import pandas as pd\nxs = pd.DataFrame({'p': [1]})", "ys = {'k': xs}", "ys = {'k': xs, 'n': 2}", "xs = xs",
+        "ys['k'] is xs",
+    ),
+    "what is made again and has no content": (
+        "import itertools", "xs = itertools.cycle('a')", "y, xs = 1, itertools.cycle('a')", "p = (xs, 1)", "p[0] is xs"
+    ),
+    "an order that is changed in place": (
+        "n = 1", "xs = {'a': n, 'b': 2}", "xs = dict(a=n, b=2)", "xs['a'] = xs.pop('a')", "[*xs] == ['b', 'a']"
+    ),
+    "an array that is made read-only": (
+        "import numpy as np", "xs = np.arange(3)", "xs = np.arange(0, 3)", "xs.flags.writeable = False",
+        "not xs.flags.writeable",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PARTED)
+def test_what_is_made_again_above_is_what_the_steps_below_have_changed(notebook: Lives, case: str) -> None:
+    make, before, after, change, look = PARTED[case]
+    cells, check = [("make", make), ("up", after), ("s", change)], ("", f"assert {look}")
+    notebook.run(cells[0], ("up", before), cells[2], check)
+    for _ in range(2):
+        notebook.run(*cells, check)
+        assert "up" not in notebook.run(*cells, check)
+        notebook.run(("up", before), *cells, check)
+        notebook.restart()
+        notebook.run(*cells, check)

@@ -46,23 +46,34 @@ class Binding:
             {*self._taken(space, manifest, *each, step)} <= {RESULT} for each in found
         )
 
-    def torn(self, space: Namespace, manifest_digest: str, step: str, steps: Collection[str] | None) -> list[str]:
+    def torn(
+        self,
+        space: Namespace,
+        manifest_digest: str,
+        step: str,
+        steps: Collection[str] | None,
+        kept: Collection[str] = (),
+    ) -> list[str]:
         """Variables that share with one which a skip would bind anew, and which would not be bound with it.
 
-        Only those that one of the ``steps`` has left, where they are given.
+        ``kept``: those that the step had left the objects that they were. Only such as one of the ``steps`` has left,
+        where they are given.
         """
         manifest, found = self._reader.manifest(manifest_digest), set[str]()
         for group in manifest.groups:
-            if {*group.names}.isdisjoint(manifest.companions):
+            others = {*manifest.companions, *kept}
+            if others.isdisjoint(group.names):
                 continue
             own = {*self.taken(space, manifest, group, step)}
-            shared = self.joints(space, own & {*manifest.companions})
-            found |= {other for each in shared.values() for other in partners(each)} - own
+            shared = self.joints(space, own & others)
+            beside = {other for each in shared.values() for other in partners(each)} - own
+            # What has no content cannot be told to be another: a figure and its axes.
+            found |= {name for name in beside if self._has_content(space, name)}
+            saved = {other for name in own for other in partners(group.joints.get(name, {}))} - own
+            # What it was saved with is there, and is another, or nothing says that it is the same: an iterator.
+            found |= saved & (space.variables.keys() | self._pending.variables())
         return sorted(
-            name
-            for name in found
-            if steps is None or any(self._left.is_left(space, name, each) for each in steps)
-            if self._has_content(space, name)  # else a run would not settle it either: a figure and its axes
+            name for name in found if steps is None or any(self._left.is_left(space, name, each) for each in steps)
         )
 
     def _has_content(self, space: Namespace, name: str) -> bool:
@@ -172,10 +183,12 @@ class Binding:
         """Whether equal variables are the step's: it set them last, or nobody else holds them.
 
         Another step may have left another list with the same elements there, which is one with its own; or an object
-        that is alike, of a class that had the same name.
+        that is alike, of a class that had the same name; or a dictionary in another order.
         """
         if not step or all(self._left.is_left(space, each, step) for each in sure):
             return True
+        if space.lazy:
+            return False
         variables = space.visible()
         survey = self._surveyor.survey(space, variables)
         holdings = [survey.holding(name) for name in names & variables.keys()]
