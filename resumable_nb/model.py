@@ -15,7 +15,6 @@ from resumable_nb.change import Change
 SCHEMA: Final = 1
 """Version of the records that this package writes."""
 
-
 FINGERPRINTS: Final = 2
 """Version of the canonical digests. Calls are known by them: a task made under another version is refused, because its
 finished calls would not be recognised, and would be made again."""
@@ -165,7 +164,7 @@ class StepRecord(Stored, frozen=True, kw_only=True):
     settings: str = ""
     """Blob with what it changed of the process's settings."""
     left: str = ""
-    """How the body of a block was left: ``return``, ``break``, ``continue``, or at its end."""
+    """How a block was left: ``return``, ``break``, ``continue``, or at its end."""
 
     def __repr__(self) -> str:
         names = f", {len(self.saved_names)} variables" if self.saved_names else ""
@@ -338,6 +337,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     buffers: tuple[Buffer, ...] = ()
     handles: bool = False
     """It holds files or the like, which may not be what they were when the group is loaded."""
+    graphs: bool = False  # it holds tensors whose graph the step has to make again, where a gradient needs it
     refs: dict[str, str] = {}
     """Notebook functions and classes that the stream names instead of holding: name to digest."""
     parts: tuple[tuple[str, ...], ...] = ()

@@ -7,6 +7,7 @@ answers from the record, and one that is not recorded is refused. Only what the 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import fingerprint
 from resumable_nb.journal import Journal
-from resumable_nb.model import StepKey, StepRecord
+from resumable_nb.model import Group, StepKey, StepRecord
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.snapshot import Namespace, Owed, Past, Snapshots, canonical
 from resumable_nb.source import Body
@@ -35,6 +36,7 @@ class Skipped:
     record: StepRecord
     body: Body
     key: Callable[[], StepKey]
+    space: Namespace
 
 
 class Replays:
@@ -47,6 +49,8 @@ class Replays:
         self._skipped: dict[str, Skipped] = {}
         self.execute: Execute | None = None
         self.can_execute: Callable[[str], bool] = lambda _text: False
+        self._busy: set[tuple[str, str]] = set()
+        snapshots.reader.again = self._compute
 
     def may_wait(self, space: Namespace, record: StepRecord) -> bool:
         """Whether what the step could not save needs no run now: it is there, or its body can run when it is used."""
@@ -55,9 +59,9 @@ class Replays:
         later = record.kind == "cell" and self.can_execute(record.text)
         return later or self._snapshots.holds(space, record.manifest)
 
-    def expect(self, record: StepRecord, body: Body, key: Callable[[], StepKey]) -> None:
+    def expect(self, record: StepRecord, body: Body, key: Callable[[], StepKey], space: Namespace) -> None:
         """The step is about to be skipped, and may have to be replayed. ``key()`` is what it depends on, now."""
-        self._skipped[record.id] = Skipped(record, body, key)
+        self._skipped[record.id] = Skipped(record, body, key, space)
 
     def bring(self, space: Namespace, body: Body) -> None:
         """Bring back all that the code can reach, replayed where it has to be. Raises ``NotSaved``, ``Corrupt``."""
@@ -76,6 +80,22 @@ class Replays:
         for owed in self._snapshots.owing.due(space, [name]):
             if name in owed.names:
                 self._replay(space, owed)
+
+    def _compute(self, group: Group, name: str) -> Any:
+        """A variable of a skipped step's group anew, for a gradient through it: the namespace stays as it is."""
+        maker = self._snapshots.owing.maker(group, name)
+        why = "the graph behind it cannot be saved"
+        if maker is None or maker.step not in self._skipped or (maker.step, name) in self._busy:
+            raise NotSaved(f"{name}: {why}; run the cell that made it with `%%resumable NAME --rerun`", names=(name,))
+        owed = dataclasses.replace(maker, names={name: why})
+        self._busy.add((owed.step, name))
+        try:
+            with self._snapshots.open.aside():
+                made, _ = self._make_again(self._skipped[owed.step].space, owed, {})
+        finally:
+            self._busy.discard((owed.step, name))
+        self._bus.emit("step.replayed", owed.step, names=[name], other=[])
+        return made.get(name)
 
     def _replay(self, space: Namespace, owed: Owed) -> None:
         names = sorted(owed.names)

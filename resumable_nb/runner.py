@@ -199,7 +199,7 @@ class Runner:
         self._configured.restore(record)  # first: imports may need a path
         # A cell's names are loaded before the next cell that needs them; a block stands in the middle of running code.
         if spec.kind == "cell":
-            self.replays.expect(record, spec.body, lambda: self.keys.now(spec, space, record))
+            self.replays.expect(record, spec.body, lambda: self.keys.now(spec, space, record), space)
             restored = self._snapshots.restore(space, record.manifest, step=spec.id, held=assigned.names(record.key))
         else:
             restored = self._snapshots.restore_now(

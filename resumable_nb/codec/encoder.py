@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import cloudpickle
 
-from resumable_nb.codec import enums, rebuild
+from resumable_nb.codec import enums, graphs, rebuild
 from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map
 from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
 from resumable_nb.codec.special import Reduced, bare, makes_itself, special
-from resumable_nb.codec.tensors import in_memory, reduce_tensor, tensor_type
+from resumable_nb.codec.tensors import in_memory, keeping_gradients, reduce_tensor, tensor_type
 
 OUT_OF_BAND_BYTES: Final = 64 << 10
 """Buffers from this size on stay out of the stream."""
@@ -129,6 +129,7 @@ class _Reducer:
 
     def encode(self, value: Any) -> Encoded:
         self._variables = {*map(id, value.values())} if type(value) is dict else set()
+        self._keeping = keeping_gradients(value)
         self._write(value)
         taken = tuple(self._buffers.taken)
         return Encoded(self._target.getvalue(), taken, self.refs, frozenset(self.kinds), tuple(self._mapped))
@@ -287,7 +288,10 @@ class _Reducer:
             return NotImplemented
         at = tensor.data_ptr()
         found = [extent for extent in {*self._shared.memory.values()} if extent[0] <= at < extent[1]]
-        return reduce_tensor(tensor, self._memory(found[0]) if found else None, found[0][0] if found else 0)
+        memory, low = (self._memory(found[0]), found[0][0]) if found else (None, 0)
+        reduced = reduce_tensor(tensor, memory, low, self._keeping)
+        self.kinds |= {graphs.Linked} if reduced[0] is graphs.make_linked else set()
+        return reduced
 
     def _memmap(self, array: Any) -> Reduced:
         base = map_under(array)

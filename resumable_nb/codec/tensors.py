@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from resumable_nb.codec import graphs, rebuild
+from resumable_nb.groups import leaves
 
+_MANY_PARTS: Final = 1000
 _BITS: Final = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -24,10 +26,27 @@ def in_memory(tensor: Any) -> bool:
     return bool(simple and not tensor.is_conj() and not tensor.is_neg() and not tensor._backward_hooks)
 
 
-def reduce_tensor(tensor: Any, memory: Any, low: int) -> Any:
+def keeping_gradients(value: Any) -> dict[int, Any]:
+    """The functions, by ``id()``, that made variables (or parts of them) of which ``retain_grad`` was asked.
+
+    What a gradient leaves there on its way does not come from the ends of a graph.
+    """
+    if type(value) is not dict or "torch" not in sys.modules:
+        return {}
+    parts = [part for each in value.values() for part in (each, *_parts(each)) if tensor_type(type(part))]
+    return {id(each.grad_fn): each.grad_fn for each in parts if not each.is_leaf and each.retains_grad}
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if not isinstance(value, list | tuple | dict) or len(value) > _MANY_PARTS:
+        return ()
+    return value.values() if isinstance(value, dict) else value
+
+
+def reduce_tensor(tensor: Any, memory: Any, low: int, keeping: Mapping[int, Any]) -> Any:
     """``memory`` begins at address ``low`` and holds the tensor's; None: the tensor has its memory for itself.
 
-    What a computation returned comes back without the graph behind it: ``backward`` through it is an error.
+    What a computation returned comes back with the ends of its graph alone, or without where there is none any more.
     """
     torch = sys.modules["torch"]
     kind = str(tensor.dtype).removeprefix("torch.")
@@ -43,7 +62,9 @@ def reduce_tensor(tensor: Any, memory: Any, low: int) -> Any:
     make: Callable[..., Any] = rebuild.make_tensor
     made: tuple[Any, ...] = (*args, trained, isinstance(tensor, torch.nn.Parameter))
     if graph := graphs.graph_of(tensor):
-        make, made = graphs.make_computed, (graph, *made)
+        ends = leaves(tensor, keeping)
+        make = graphs.make_linked if ends else graphs.make_computed
+        made = (graph, tuple(ends), *made) if ends else (graph, *made)
     return (make, made, state, None, None, rebuild.set_tensor) if state else (make, made)
 
 

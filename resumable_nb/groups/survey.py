@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from resumable_nb.attributes import own_dict
+from resumable_nb.groups.graphs import leaves
 from resumable_nb.groups.memory import (
     array_children,
     can_be_view,
@@ -185,7 +186,7 @@ class Survey:
             case Verdict.TENSOR:
                 found.nodes[id(thing)] = thing
                 found.arrays += memory_of(thing)
-                return [thing.grad if thing.is_leaf else None, *vars(thing).values()]
+                return [thing.grad if thing.is_leaf else None, *vars(thing).values(), *leaves(thing)]
             case Verdict.REFERENCE:
                 target = thing()
                 # Libraries tie much together in this way that nobody sees; through one to a container that is changed

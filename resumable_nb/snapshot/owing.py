@@ -135,7 +135,7 @@ class Owing:
 
     def past(self, space: Namespace, manifest: Manifest, missing: Collection[str]) -> Past:
         """What is to be kept of now, where it is likely that the step that is skipped has to be replayed."""
-        if not missing and not any(group.handles for group in manifest.groups):
+        if not missing and not any(group.handles or group.graphs for group in manifest.groups):
             return _NOT_KEPT
         return self._now(space)
 
@@ -170,6 +170,14 @@ class Owing:
             owed, names=dict.fromkeys(entries, error.message), along=frozenset(), joints={}, past=past
         )
         self._owed |= dict.fromkeys(late.names, late)
+
+    def maker(self, group: Group, name: str) -> Owed | None:
+        """The skipped step that has made a saved value; one that has only saved it along has not."""
+        found = self._perhaps.get(id(group))
+        while found is not None and name in found[1].manifest.companions:
+            entry = found[1].past.entries.get(name)
+            found = None if entry is None else self._perhaps.get(id(entry.group))
+        return None if found is None else found[1]
 
     # --- what is still there
 

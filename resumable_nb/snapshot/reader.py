@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from resumable_nb import pack
-from resumable_nb.codec import Codec
+from resumable_nb.codec import Codec, is_linked, link
 from resumable_nb.errors import Corrupt
 from resumable_nb.model import MISSING, SCHEMA, Group, Manifest, Missing
 from resumable_nb.store.base import Store
@@ -19,6 +21,8 @@ class Reader:
     def __init__(self, store: Store, *, verify: bool = False) -> None:
         self._store = store
         self._verify = verify
+        self.again: Callable[[Group, str], Any] | None = None
+        """Computes a tensor of a group once more, with the graph behind it."""
 
     def manifest(self, name: str) -> Manifest:
         try:
@@ -62,6 +66,10 @@ class Reader:
         stream = self.blob(group.stream) if group.stream else self._long_stream(group)
         buffers = [pack.load(self._store, each, verify=self._verify) for each in group.buffers]
         found: dict[str, Any] = (codec.decode_apart if apart else codec.decode)(stream, buffers, met)
+        again = self.again if group.graphs else None
+        for name, value in found.items():
+            if again is not None and is_linked(value):
+                link(value, functools.partial(again, group, name))
         return found
 
     def _long_stream(self, group: Group) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-import weakref
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,7 +25,7 @@ from resumable_nb.snapshot.presence import Presence, certain, former_class
 from resumable_nb.snapshot.reach import defined_classes
 from resumable_nb.snapshot.reader import Reader, misses_a_name
 from resumable_nb.snapshot.saver import Saver
-from resumable_nb.snapshot.space import Before, Capture, Namespace, Restored
+from resumable_nb.snapshot.space import Before, Capture, Namespace, Open, Restored
 from resumable_nb.snapshot.surveyor import Surveyor
 from resumable_nb.source import ANY_NAME, Body
 from resumable_nb.store.base import Store
@@ -41,7 +40,7 @@ class Snapshots:
     def __init__(self, store: Store, bus: Bus, live: dict[str, Any], *, verify: bool = False) -> None:
         self._store = store
         self._bus = bus
-        self._reader = Reader(store, verify=verify)
+        self.reader = Reader(store, verify=verify)
         self._pending = Pending()
         self._loading: list[Group] = []
         self._definitions: dict[str, str] = {}
@@ -50,12 +49,12 @@ class Snapshots:
         self.left = Left(live)
         self._results: dict[str, Any] = {}
         self._numbers = itertools.count(1)
-        self._open: weakref.WeakSet[Before] = weakref.WeakSet()
+        self.open = Open()
         self._lock = threading.RLock()
         self._surveyor = Surveyor(self._new_codec)
         self.owing = Owing(self._pending, self.presence, self._surveyor, self._read_apart)
         self._live = Namespace(live, live, lambda _: False)
-        self.binding = Binding(self._pending, self.presence, self.left, self._surveyor, self._reader, self.owing)
+        self.binding = Binding(self._pending, self.presence, self.left, self._surveyor, self.reader, self.owing)
         self._saver = Saver(store, bus, self._surveyor, self.owing, self.presence, self._definitions)
 
     def _new_codec(self, live: dict[str, Any]) -> Codec:
@@ -81,7 +80,7 @@ class Snapshots:
         named = before.reached | body.writes
         before.definitions = compare.references(survey, named, self._surveyor.codec(space).definitions.reference)
         before.let_go()
-        self._open.add(before)
+        self.open.add(before)
         return before
 
     @collector_off()
@@ -96,7 +95,7 @@ class Snapshots:
     ) -> Capture:
         """Save what the body did. The pack, if one is needed, is durable when this returns; the rows are not yet."""
         with self._lock:
-            self._open.discard(before)
+            self.open.discard(before)
             variables = space.visible()
             if space.lazy:
                 self._pending.forget(variables.keys())
@@ -155,7 +154,7 @@ class Snapshots:
                 space, values, survey, chosen, changed=chosen, random=randomness.random_state(), allowed=chosen
             )
             chosen_values = {name: values[name] for name in chosen}
-            return replace(saved, same=frozenset().union(*(each.unmoved(chosen_values) for each in self._open)))
+            return replace(saved, same=frozenset().union(*(each.unmoved(chosen_values) for each in self.open)))
 
     def given(self, space: Namespace, names: Collection[str]) -> dict[str, str]:
         """Of these variables, and all that share objects with them, those that were there before the running body.
@@ -167,7 +166,7 @@ class Snapshots:
             bound = values.keys() & names
             chosen = bound.union(*self._surveyor.survey(space, values).groups_of(bound))
             values = {name: values[name] for name in chosen}
-            found = {name for each in self._open for name in each.unmoved(values)}
+            found = {name for each in self.open for name in each.unmoved(values)}
             return {name: self.binding.digest_of(space, name, values[name]) for name in found}
 
     # --- restoring
@@ -185,7 +184,7 @@ class Snapshots:
         Raises ``Corrupt``; ``NotSaved`` where a module or an object does not come back any more.
         """
         with self._lock:
-            manifest = self._reader.manifest(manifest_digest)
+            manifest = self.reader.manifest(manifest_digest)
             bound = imports.again(manifest)
             result = f"{RESULT} {next(self._numbers)}" if manifest.result or RESULT in bound else ""
             if RESULT in bound:
@@ -210,12 +209,12 @@ class Snapshots:
                 self._put_off(space, manifest, group, own, result)
             if past is not None:
                 self.owing.put(step, manifest_digest, manifest, missing, past)
-            for before in self._open:
+            for before in self.open:
                 before.restored.update(names)
             if not space.lazy:
                 self.materialise(space, names)
             if manifest.random:
-                randomness.set_random_state(self._reader.blob(manifest.random))
+                randomness.set_random_state(self.reader.blob(manifest.random))
             had = {each for group in manifest.groups for each in certain(manifest, group.names)} | bound.keys()
             had |= {*manifest.deleted, *manifest.unsaved}
             return Restored(tuple(sorted(set(names) - {RESULT})), manifest.deleted, frozenset(had - {RESULT}), result)
@@ -229,7 +228,7 @@ class Snapshots:
         """
         with self._lock:
             former = {name: space.variables[name] for name in same if name in space.variables}
-            unmoved = [(each, each.unmoved(former)) for each in self._open]
+            unmoved = [(each, each.unmoved(former)) for each in self.open]
             self.materialise(space, (restored := self.restore(space, manifest_digest, block=block)).names)
             for before, names in unmoved:
                 before.stand_in({name: space.variables[name] for name in names.intersection(restored.names)})
@@ -237,7 +236,7 @@ class Snapshots:
 
     def holds(self, space: Namespace, manifest_digest: str) -> bool:
         """Whether all that a step could not save is still there."""
-        known = self._reader.manifest(manifest_digest)
+        known = self.reader.manifest(manifest_digest)
         taken = {name for group in known.groups for name in self.binding.taken(space, known, group)}
         return not self.owing.missing(space, manifest_digest, known, taken)
 
@@ -278,7 +277,7 @@ class Snapshots:
 
     def _read_apart(self, space: Namespace, group: Group) -> Mapping[str, Any]:
         self._definitions.update(group.refs)
-        return self._reader.values(self._surveyor.codec(space), group, apart=True)
+        return self.reader.values(self._surveyor.codec(space), group, apart=True)
 
     def materialise(self, space: Namespace, names: Collection[str] | None = None) -> None:
         """Load pending variables (None: all), each with all that it shares with. Raises ``Corrupt``, ``NotSaved``."""
@@ -296,7 +295,7 @@ class Snapshots:
 
     def result_of(self, manifest: str) -> Any | Missing:
         """A copy of a step's result, without its variables."""
-        known = self._reader.manifest(manifest)
+        known = self.reader.manifest(manifest)
         if where := known.imports.get(RESULT):
             return imports.load(where)
         groups = [each for each in known.groups if RESULT in each.names]
@@ -327,17 +326,17 @@ class Snapshots:
     def _read(self, space: Namespace, group: Group, met: dict[int, Any]) -> Mapping[str, Any]:
         """Objects may look up a name that is pending, and that nothing of what they hold has said."""
         try:
-            return self._reader.values(self._surveyor.codec(space), group, met=met)
+            return self.reader.values(self._surveyor.codec(space), group, met=met)
         except NotSaved as error:
             if not misses_a_name(error):
                 raise
             self.materialise(space)
-            return self._reader.values(self._surveyor.codec(space), group, met=met)
+            return self.reader.values(self._surveyor.codec(space), group, met=met)
 
     def _tell_open(self, space: Namespace, names: Collection[str]) -> None:
         """For a body that is running, what is loaded now was there before."""
         self.left.loaded(names)
-        for before in list(self._open):
+        for before in list(self.open):
             known = {name: space.variables[name] for name in names if name not in before.restored}
             before.references |= known
             values = {name: value for name, value in before.references.items() if name in known}
@@ -360,7 +359,7 @@ class Snapshots:
 
     def _fetch(self, key: str) -> bytes | Missing:
         blob = self._definitions.get(key)
-        return MISSING if blob is None else self._reader.blob(blob)
+        return MISSING if blob is None else self.reader.blob(blob)
 
     def reach(self, space: Namespace, body: Body) -> frozenset[str]:
         """Names that the code can reach. Loads pending functions on the way: they may reach more."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+import contextlib
+import weakref
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -87,6 +89,20 @@ class Before:
         """Why a restored copy would not be the object that a function's caller holds; empty where it changed none."""
         same = [name for name in names if self.references.get(name, MISSING) is space.variables.get(name)]
         return f"it changes {', '.join(sorted(same))} of its caller in place" if same else ""
+
+
+class Open(weakref.WeakSet[Before]):
+    """The bodies that are running, each with what was there before it."""
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within the block what is loaded is none of theirs."""
+        kept = [*self]
+        self.clear()
+        try:
+            yield
+        finally:
+            self.update(kept)
 
 
 @dataclass(frozen=True, slots=True)

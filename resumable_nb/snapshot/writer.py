@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from resumable_nb import pack
-from resumable_nb.codec import Codec, Encoded, Shared, stands_for_one
+from resumable_nb.codec import Codec, Encoded, Linked, Shared, stands_for_one
 from resumable_nb.errors import NotSaved
 from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import Group
@@ -173,7 +173,10 @@ class Writer:
         names = tuple(sorted(values))
         joints = {name: dict(found) for name in names if (found := self._joints.get(name))}
         parts = self._parts(bundle) if len(bundle) > 1 else ()
-        group = Group(names=names, buffers=buffers, refs=refs, handles=handles, parts=parts, joints=joints)
+        graphs = Linked in encoded.kinds
+        group = Group(
+            names=names, buffers=buffers, refs=refs, handles=handles, graphs=graphs, parts=parts, joints=joints
+        )
         if len(encoded.stream) <= INLINE_BYTES:
             group = msgspec.structs.replace(group, stream=self.row(encoded.stream))
         else:
