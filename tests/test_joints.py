@@ -302,3 +302,28 @@ def test_what_is_made_again_above_is_what_the_steps_below_have_changed(notebook:
         notebook.run(("up", before), *cells, check)
         notebook.restart()
         notebook.run(*cells, check)
+
+
+@pytest.mark.parametrize("later", ["pass", "A.n += 1"])
+def test_class_that_is_made_anew_keeps_its_data_beside_one_of_the_former_ones_cell(notebook: Lives, later: str) -> None:
+    cells = [("make", f"{KIND.format(1)}class B: pass"), ("new", KIND.format(2)), ("more", f"b = B()\n{later}")]
+    notebook.run(*cells)
+    for names in (("A", "B", "b"), ("b", "B", "A")):
+        notebook.restart()
+        assert notebook.run(*cells) == []
+        for name in names:
+            notebook.value(name)
+        assert notebook.value("A").n == (2 if later == "pass" else 3)
+        assert type(notebook.value("b")) is notebook.value("B")
+
+
+@pytest.mark.parametrize("alias", ["g = f", "g = [f]"])
+def test_function_that_counts_in_an_attribute_is_one_under_all_its_names(notebook: Lives, alias: str) -> None:
+    look = ("", "seen.append((f.n, (g if callable(g) else g[0]) is f))")
+    cells = [("make", "def f():\n    f.n += 1\nf.n = 1"), ("alias", alias), look, ("count", "f()"), look]
+    notebook.run(("", "seen = []"), *cells[:3])
+    for ran in (["count"], []):
+        notebook.restart()
+        assert notebook.run(("", "seen = []"), *cells) == ran
+        assert notebook.run(*cells) == []
+        assert notebook.value("seen") == [(1, True), (2, True)] * 2

@@ -99,12 +99,25 @@ class Codec:
         """The class of that name is another one from now on."""
         self._shelf.forget(name)
 
-    def decode(self, stream: bytes | memoryview, buffers: Sequence[Any] = (), met: dict[int, Any] | None = None) -> Any:
-        """Raises ``NotSaved`` where the objects' own code fails. ``met`` gets the classes and functions in there."""
-        return self._read(stream, buffers, self._shelf, met)
+    def decode(
+        self,
+        stream: bytes | memoryview,
+        buffers: Sequence[Any] = (),
+        met: dict[int, Any] | None = None,
+        beside: Mapping[str, Any] = {},
+    ) -> Any:
+        """Raises ``NotSaved`` where the objects' own code fails. ``met`` gets the classes and functions in there.
+
+        ``beside``: classes that go on otherwise by now, or ``MISSING`` where their names are others'.
+        """
+        return self._read(stream, buffers, self._shelf, met, beside)
 
     def decode_apart(
-        self, stream: bytes | memoryview, buffers: Sequence[Any] = (), met: dict[int, Any] | None = None
+        self,
+        stream: bytes | memoryview,
+        buffers: Sequence[Any] = (),
+        met: dict[int, Any] | None = None,
+        _beside: Mapping[str, Any] = {},
     ) -> Any:
         """As ``decode``, and living classes keep their attributes: for values that live beside the namespace's own."""
         with reopen.apart():
@@ -127,9 +140,14 @@ class Codec:
         return found
 
     def _read(
-        self, stream: bytes | memoryview, buffers: Sequence[Any], library: Library, met: dict[int, Any] | None = None
+        self,
+        stream: bytes | memoryview,
+        buffers: Sequence[Any],
+        library: Library,
+        met: dict[int, Any] | None = None,
+        beside: Mapping[str, Any] = {},
     ) -> Any:
-        decoder = Decoder(stream, buffers, self._live, library)
+        decoder = Decoder(stream, buffers, self._live, library, beside)
         # Some ``__setstate__`` look up names where they are called from, as a formula's functions.
         load = types.FunctionType(_call.__code__, self._live) if "__builtins__" in self._live else _call
         try:

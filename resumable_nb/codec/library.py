@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,7 +60,10 @@ class Shelf:
         for found in (self._definitions.find(name), self._former(name)):
             if found is not MISSING and is_definition(found) and self._definitions.reference(found) == (name, digest):
                 return found
-        return self._built.get((name, digest), MISSING)
+        built = self._built.get((name, digest), MISSING)
+        if isinstance(built, types.FunctionType) and self._definitions.reference(built) not in ((name, digest), None):
+            return MISSING  # its attributes were set since
+        return built
 
     def goes_on(self, name: str, /) -> Any:
         found = self._former(name)

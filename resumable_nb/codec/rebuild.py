@@ -16,7 +16,7 @@ import os
 import pickle
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -54,12 +54,20 @@ class Decoder(pickle.Unpickler):
     """Reads one stream, once."""
 
     def __init__(
-        self, stream: bytes | memoryview, buffers: Sequence[Any], live: dict[str, Any], library: Library
+        self,
+        stream: bytes | memoryview,
+        buffers: Sequence[Any],
+        live: dict[str, Any],
+        library: Library,
+        beside: Mapping[str, Any] = {},
     ) -> None:
         super().__init__(io.BytesIO(stream), buffers=buffers)
         self._live = live
         self._library = library
+        self._beside = beside
+        """Classes of the stream that later ones have taken the place of: those, or ``MISSING``: others."""
         self._adopted: set[int] = set()
+        self._settled: set[int] = set()
         self.has_endings = False
         """An object of a class with a ``__del__`` may be in there."""
         self.met: dict[int, Any] = {}
@@ -97,6 +105,8 @@ class Decoder(pickle.Unpickler):
         return function
 
     def make_class(self, key: tuple[str, str], make: Callable[..., type], *args: Any) -> type:
+        if key and key[0].partition(".")[0] in self._beside:
+            return self._make_beside(key[0], make, *args)
         found = self._library.adopt(*key) if key else MISSING
         goes_on = key and found is MISSING and not key[1].startswith(APART)
         if goes_on and living.may_go_on(former := self._library.goes_on(key[0]), *args):
@@ -111,8 +121,21 @@ class Decoder(pickle.Unpickler):
             self._library.register(*key, kind)
         return kind
 
+    def _make_beside(self, path: str, make: Callable[..., type], *args: Any) -> type:
+        first, *rest = path.split(".")
+        found = self._beside[first]
+        for part in rest:
+            found = vars(found).get(part, MISSING) if isinstance(found, type) else MISSING
+        kind: type = found if isinstance(found, type) else make(*args)
+        if kind is found:
+            self._settled.add(id(kind))
+        self.met[id(kind)] = kind
+        return kind
+
     def set_class(self, kind: type, how: tuple[Callable[[type, Any], None], tuple[dict[str, Any], Any]]) -> None:
         setter, state = how
+        if id(kind) in self._settled:
+            return
         if id(kind) not in self._adopted:
             setter(kind, state)
         elif not self._library.trial:

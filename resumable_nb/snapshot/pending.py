@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from resumable_nb.model import MISSING, Group
@@ -23,6 +23,8 @@ class Entry:
     """Digest of a value without canonical content, its parts counted by their types."""
     made: bool = False
     """The step made this class."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Classes that the step made, and left with these digests."""
     saved_as: str = ""
     """The name in the group, where the pending name is no variable: a result."""
 
@@ -86,6 +88,11 @@ class Pending:
                 classes
             )
         )
+
+    def beside(self, group: Group) -> dict[str, str]:
+        """The classes that the group's step made, and that are not to be bound, with their digests."""
+        current = self.current(group)
+        return {name: mark for each in current.values() for name, mark in each.beside.items() if name not in current}
 
     def is_in(self, name: str, group: Group) -> bool:
         """Whether the name's value is to come from this group."""

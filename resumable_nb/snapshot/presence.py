@@ -55,6 +55,18 @@ class Presence:
         found, known = self._made.get(id(kind), (_nothing, ""))
         return found() is kind and known == digest
 
+    def beside(self, variables: Mapping[str, Any], made: Mapping[str, str]) -> dict[str, Any]:
+        """What lives under the names of classes that a step made, and left with these digests.
+
+        ``MISSING`` where that is another one, and not what later steps have made of it.
+        """
+        found = {}
+        for name, digest in made.items():
+            kind = variables.get(name, MISSING)
+            known, mark = self._made.get(id(kind), (_nothing, ""))
+            found[name] = kind if isinstance(kind, type) and (known() is not kind or mark == digest) else MISSING
+        return found
+
     def note(self, name: str, value: Any, digest: str, group: Group, mark: Callable[[], str]) -> None:
         """``value`` is what ``group`` holds. Without a canonical ``digest``, its mark says whether it is unchanged."""
         self._known[name] = (id(value), digest or f"{_place(group)} {mark()}")

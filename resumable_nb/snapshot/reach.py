@@ -56,9 +56,13 @@ def reach(
     return frozenset(found)
 
 
-def defined_classes(body: Body) -> frozenset[str]:
-    """Classes that the code defines under a name of the notebook."""
-    return body.writes.intersection(_CLASS.findall(body.normal)) if "ClassDef" in body.normal else frozenset()
+def may_change(body: Body, reached: frozenset[str], variables: Mapping[str, object]) -> frozenset[str]:
+    """Definitions that mean something else when the code has run: classes that it defines under a name of the
+    notebook, and functions with attributes that it can set."""
+    classes = body.writes.intersection(_CLASS.findall(body.normal)) if "ClassDef" in body.normal else frozenset()
+    return classes | {
+        name for name in reached if isinstance(variables.get(name), types.FunctionType) and own_dict(variables[name])
+    }
 
 
 def names_in(thing: object) -> tuple[frozenset[str], frozenset[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -57,15 +57,23 @@ class Reader:
         return data
 
     def values(
-        self, codec: Codec, group: Group, *, apart: bool = False, met: dict[int, Any] | None = None
+        self,
+        codec: Codec,
+        group: Group,
+        *,
+        apart: bool = False,
+        met: dict[int, Any] | None = None,
+        beside: Mapping[str, Any] = {},
     ) -> dict[str, Any]:
         """The variables of a group, ``apart`` from what lives in the namespace. ``met`` gets whatever makes them.
+
+        ``beside``: see ``Codec.decode``.
 
         Raises ``Corrupt``, or ``NotSaved`` where the objects' own code fails.
         """
         stream = self.blob(group.stream) if group.stream else self._long_stream(group)
         buffers = [pack.load(self._store, each, verify=self._verify) for each in group.buffers]
-        found: dict[str, Any] = (codec.decode_apart if apart else codec.decode)(stream, buffers, met)
+        found: dict[str, Any] = (codec.decode_apart if apart else codec.decode)(stream, buffers, met, beside)
         again = self.again if group.graphs else None
         for name, value in found.items():
             if again is not None and is_linked(value):

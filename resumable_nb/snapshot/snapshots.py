@@ -22,7 +22,7 @@ from resumable_nb.snapshot.left import Left
 from resumable_nb.snapshot.owing import Owed, Owing
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, certain, former_class
-from resumable_nb.snapshot.reach import defined_classes
+from resumable_nb.snapshot.reach import may_change
 from resumable_nb.snapshot.reader import Reader, misses_a_name
 from resumable_nb.snapshot.saver import Saver
 from resumable_nb.snapshot.space import Before, Capture, Namespace, Open, Restored
@@ -241,6 +241,7 @@ class Snapshots:
         return not self.owing.missing(space, manifest_digest, known, taken)
 
     def _put_off(self, space: Namespace, manifest: Manifest, group: Group, names: Collection[str], result: str) -> None:
+        beside = {each: manifest.digests.get(each, "") for each in manifest.made if each in group.names}
         for name in names:
             if name == RESULT:
                 self._pending.put(result, Entry(group, "", saved_as=RESULT))
@@ -254,7 +255,7 @@ class Snapshots:
             if made and not self.presence.is_made(former, marks[0]):
                 former = MISSING
                 self._surveyor.codec(space).forget(name)
-            self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1], made))
+            self._pending.put(name, Entry(group, marks[0], former_class(former), marks[1], made, beside))
 
     def pending(self) -> frozenset[str]:
         """Names that are restored and not loaded yet."""
@@ -302,10 +303,11 @@ class Snapshots:
         return self._read_apart(self._live, groups[0])[RESULT] if groups else MISSING
 
     def _load(self, space: Namespace, group: Group) -> None:
+        self.materialise(space, (made := self._pending.beside(group)).keys())
         self._loading.append(group)
         met: dict[int, Any] = {}
         try:
-            values = self._read(space, group, met)
+            values = self._read(space, group, met, self.presence.beside(space.variables, made))
         except NotSaved as error:
             self.owing.fall_back(space, group, error)
             return
@@ -323,15 +325,17 @@ class Snapshots:
         self._pending.forget(current)
         self._tell_open(space, [name for name in current if name in space.variables])
 
-    def _read(self, space: Namespace, group: Group, met: dict[int, Any]) -> Mapping[str, Any]:
+    def _read(
+        self, space: Namespace, group: Group, met: dict[int, Any], beside: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """Objects may look up a name that is pending, and that nothing of what they hold has said."""
         try:
-            return self.reader.values(self._surveyor.codec(space), group, met=met)
+            return self.reader.values(self._surveyor.codec(space), group, met=met, beside=beside)
         except NotSaved as error:
             if not misses_a_name(error):
                 raise
             self.materialise(space)
-            return self.reader.values(self._surveyor.codec(space), group, met=met)
+            return self.reader.values(self._surveyor.codec(space), group, met=met, beside=beside)
 
     def _tell_open(self, space: Namespace, names: Collection[str]) -> None:
         """For a body that is running, what is loaded now was there before."""
@@ -354,12 +358,10 @@ class Snapshots:
         return True
 
     def _former(self, name: str) -> object:
-        entry = self._pending.get(name)
-        return MISSING if entry is None else entry.former
+        return MISSING if (entry := self._pending.get(name)) is None else entry.former
 
     def _fetch(self, key: str) -> bytes | Missing:
-        blob = self._definitions.get(key)
-        return MISSING if blob is None else self.reader.blob(blob)
+        return self.reader.blob(self._definitions[key]) if key in self._definitions else MISSING
 
     def reach(self, space: Namespace, body: Body) -> frozenset[str]:
         """Names that the code can reach. Loads pending functions on the way: they may reach more."""
@@ -375,8 +377,8 @@ class Snapshots:
             return holdings[name]
 
         found = self._surveyor.reach(space, body, holding, self._pending.variables(), self.owing.names())
-        # Objects of a class that is about to be defined anew belong to the one before.
-        old = self._pending.tied(classes) if (classes := defined_classes(body)) else frozenset()
+        # Objects of a class that is about to be defined anew belong to the one before; other names of a function to it.
+        old = self._pending.tied(names) if (names := may_change(body, found, space.variables)) else frozenset()
         return found | old
 
     def known(self, name: str, space: Namespace) -> str | Missing:
