@@ -211,6 +211,10 @@ def _without_shared(values: dict[str, Any], variables: Mapping[str, Any]) -> str
 def _without_the_unsaveable(changes: Changes) -> str:
     why = ""
     for name, change in [*changes.items()]:
+        if foreign := sorted(key for key, value in change.put.items() if isinstance(value, registered.Foreign)):
+            del changes[name]
+            why = f"it registers {', '.join(foreign)} with the shell"
+            continue
         try:
             codec.dumps_value(change)
         except NotSaved as error:
