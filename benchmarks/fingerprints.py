@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Iterator
 
@@ -38,6 +39,8 @@ def _numeric(size_bytes: int, rounds: int) -> Iterator[Race]:
     yield race("frame, 10 columns, each its own", pd.DataFrame(columns, copy=False))
     yield race("in arrays of 1 MB", np.array_split(flat, max(1, size_bytes >> 20)))
     yield race("array in Fortran order", flat[: flat.size // 100 * 100].reshape(100, -1).T)
+    side = math.isqrt(flat.size)
+    yield race("square, turned round", flat[: side * side].reshape(side, side).T)
     short = np.concatenate([flat.astype(np.float32)] * 2)
     for width in (32, 1000):
         yield race(f"float32, {width:,} columns, one block", _in_rows(short, width))

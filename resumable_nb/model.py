@@ -15,7 +15,7 @@ from resumable_nb.change import Change
 SCHEMA: Final = 1
 """Version of the records that this package writes."""
 
-FINGERPRINTS: Final = 2
+FINGERPRINTS: Final = 3
 """Version of the canonical digests. Calls are known by them: a task made under another version is refused, because its
 finished calls would not be recognised, and would be made again."""
 

@@ -22,10 +22,9 @@ from resumable_nb.threads import WORTHWHILE_BYTES, shared
 
 _BOX_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 1 << 14
+_SIDE_BYTES: Final = 1 << 10
 _AHEAD_BYTES: Final = 1 << 15
 _MANY: Final = 1024
-_TILE_ROWS: Final = 16
-_FAR_BYTES: Final = 512
 _INFINITE: Final = 0x7C00
 """Of 16 bits."""
 
@@ -137,8 +136,17 @@ def _places(value: Any) -> Iterator[tuple[slice, ...]]:
 
 
 def box_sides(shape: tuple[int, ...], item_bytes: int) -> list[int]:
-    """The shape of a box: it has long runs along the last axis, and width along the first, so no layout is slow."""
-    sides = [1] * len(shape)
+    """The shape of a box: it has long runs along the last axis, and width along the first, so no layout is slow.
+
+    Of a matrix both sides are of use: either may be the one along which it lies.
+    """
+    sides, most = [1] * len(shape), _BOX_BYTES // item_bytes
+    if len(shape) == 2:
+        sides = [min(length, max(1, _SIDE_BYTES // item_bytes)) for length in shape]
+        while growing := [k for k in (0, 1) if sides[k] < shape[k] and math.prod(sides) * 2 <= most]:
+            axis = min(growing, key=lambda k: sides[k] * (4, 1)[k])
+            sides[axis] = min(shape[axis], sides[axis] * 2)
+        return sides
     backwards = range(len(shape) - 1, -1, -1)
     for axes, size_bytes in ((backwards, _RUN_BYTES), (range(len(shape)), _BOX_BYTES), (backwards, _BOX_BYTES)):
         for axis in axes:
@@ -216,32 +224,15 @@ def _content(value: Any, desk: Desk) -> Iterator[Any]:
         value = _without_padding(np, value)
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
-    own = value if value.flags.c_contiguous else _copy(np, value, desk)
+    own = value
+    if not value.flags.c_contiguous:
+        desk.lay(value, own := desk.sheet(value))
     yield _bytes(np, one_nan(np, own) if value.dtype.kind in "fc" else own)
 
 
 def _bytes(np: Any, value: Any) -> Any:
     """A contiguous array's memory."""
     return value.reshape(-1).view(np.uint8).data if value.size and value.dtype.itemsize else b""
-
-
-def _copy(np: Any, block: Any, desk: Desk) -> Any:
-    """The block in C order. How it is copied depends on how it lies: numpy alone would run along the last axis."""
-    own = desk.sheet(block)
-    width = block.shape[-1] if block.ndim > 1 else 0
-    if width and width <= min(8, 32 // max(1, block.itemsize)):  # loops that short cost more than what they do
-        for k in range(width):
-            own[..., k] = block[..., k]
-        return own
-    near = min(range(block.ndim), key=lambda axis: abs(block.strides[axis]), default=0)
-    few = block.ndim < 2 or block.shape[near] < _TILE_ROWS or near == block.ndim - 1
-    if few or abs(block.strides[-1]) < _FAR_BYTES or block.shape[-1] < _TILE_ROWS:
-        own[...] = block
-        return own
-    turned, planes = np.moveaxis(own, near, -2), np.moveaxis(block, near, -2)
-    for where in np.ndindex(planes.shape[:-2]):
-        desk.turn(planes[where].T, turned[where])
-    return own
 
 
 def _has_nan(np: Any, flat: Any) -> bool:
