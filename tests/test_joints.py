@@ -327,3 +327,17 @@ def test_function_that_counts_in_an_attribute_is_one_under_all_its_names(noteboo
         assert notebook.run(("", "seen = []"), *cells) == ran
         assert notebook.run(*cells) == []
         assert notebook.value("seen") == [(1, True), (2, True)] * 2
+
+
+@pytest.mark.parametrize("by", ["", "make"], ids=["plain cell", "step"])
+def test_class_that_is_patched_before_its_objects_are_loaded_is_theirs(notebook: Lives, by: str) -> None:
+    cells = [
+        (by, "class A: pass"),
+        ("s", "a = A()"),
+        ("", "A.g = lambda self: 1"),
+        ("", "assert a.g() and type(a) is A"),
+    ]
+    for _ in range(2):
+        notebook.run(*cells)
+        notebook.run(*cells)
+        notebook.restart()

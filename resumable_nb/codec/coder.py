@@ -99,6 +99,10 @@ class Codec:
         """The class of that name is another one from now on."""
         self._shelf.forget(name)
 
+    def meet(self, keys: Collection[str]) -> None:
+        """Streams name these functions and classes: those of them that live are meant, whatever becomes of them."""
+        self._shelf.meet(keys)
+
     def decode(
         self,
         stream: bytes | memoryview,

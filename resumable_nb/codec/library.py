@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from resumable_nb.codec.definitions import Definitions, is_definition
@@ -55,6 +55,14 @@ class Shelf:
                 if not isinstance(stream, Missing):
                     found = self._built[name, digest] = self._build(stream)
             return found
+
+    def meet(self, keys: Collection[str]) -> None:
+        """Of these names, keep what they mean now: code that runs before they are read may patch it."""
+        with self._lock:
+            for name, _, digest in (key.partition("@") for key in keys):
+                found = self._definitions.find(name)
+                if is_definition(found) and self._definitions.reference(found) == (name, digest):
+                    self._built[name, digest] = found
 
     def adopt(self, name: str, digest: str) -> Any:
         for found in (self._definitions.find(name), self._former(name)):

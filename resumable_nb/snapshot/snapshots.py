@@ -204,6 +204,7 @@ class Snapshots:
             self._pending.forget(bound.keys())
             for group, own in taken:
                 self._definitions.update(group.refs)
+                self._surveyor.codec(space).meet(group.refs)
                 self.owing.keep_place(group, manifest.digests)
                 names += own
                 self._put_off(space, manifest, group, own, result)
