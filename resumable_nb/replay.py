@@ -155,6 +155,8 @@ class Replays:
         found = living | self._snapshots.owing.private(space, past, names - past.owed.keys() - living.keys(), seen)
         for each in earlier.values():
             made, _ = self._make_again(space, each, found)
+            # A generator calls functions that this body does not mention.
+            found = {name: value for name, value in made.items() if callable(value)} | found
             found |= {name: made[name] for name in (*each.names, *each.along) if name in made}
         return found
 

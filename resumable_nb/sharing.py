@@ -65,6 +65,7 @@ def now(
     }
     if not earlier:
         return key
+    owed = snapshots.owing.names() - space.variables.keys() if space.lazy else frozenset()
     there = space.variables.keys() | (snapshots.pending() if space.lazy else frozenset())
     current = snapshots.binding.joints(space, earlier.keys())
     parts = {}
@@ -78,7 +79,8 @@ def now(
         same = seen == {other: mark for other, mark in then.items() if not other or other in there or other in seen}
         if not same and name in there and recorded.manifest:
             same = snapshots.binding.is_there(space, recorded.manifest, name, recorded.id)
-        parts[SHARING + name] = told if same or name not in there else _told(seen)
+        # What is owed shares what its step lets it share, when that runs again.
+        parts[SHARING + name] = told if same or name not in there or name in owed else _told(seen)
     return msgspec.structs.replace(key, inputs=key.inputs | parts)
 
 

@@ -171,6 +171,8 @@ def make_skeleton(meta: type, name: str, bases: tuple[Any, ...], namespace: dict
     space = dict(namespace)
     if real is not bases:
         space["__orig_bases__"] = bases
+    elif meta.__name__ == "_TypedDictMeta":  # made by a call: it says ``dict``, and takes none itself
+        real = tuple(each for each in real if each is not dict)
     maker = next(each for each in meta.__mro__ if not _is_own(each))
     quiet = [each for base in real for each in base.__mro__ if _is_own(each) and "__init_subclass__" in vars(each)]
     hooks = {each: vars(each)["__init_subclass__"] for each in quiet}

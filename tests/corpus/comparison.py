@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}|(?<=sk-container-id-)\d+")
+"""Of objects, and what scikit-learn counts in each kernel to tell its pictures apart."""
 
 PROGRESS = re.compile(r"(\d+/\d+) · .*")
 """How long a loop took, and from where it went on."""

@@ -370,6 +370,13 @@ SHARED = {
         "rest = list(g)",
         "assert zs[0] is xs and (first, rest) == (1, [2, 3])",
     ],
+    "two generators of one list, that call themselves": [
+        "def walk(it):\n    for x in it:\n        if isinstance(x, list): yield from walk(x)\n        else: yield x\n"
+        "xs = [1, [2, 3]]\ng, h = walk(xs), walk(xs)\nfirst = next(g), next(h)",
+        "xs[1].append(4)\nrest = list(g)",
+        "other = list(h)",
+        "assert (first, rest, other) == ((1, 1), [2, 3, 4], [2, 3, 4]) and not list(g)",
+    ],
     "an object and its part": [
         "class Node:\n"
         "    def __init__(self): self.parts, self.me = [1, 2], self\n"
