@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, Final
 
 from resumable_nb.codec import rebuild
 
@@ -20,6 +20,14 @@ def bytearray_under(array: Any) -> bytearray | None:
     if isinstance(base, memoryview):
         base = base.obj
     return base if isinstance(base, bytearray) else None
+
+
+_WRITEABLE: Final = 0x0400
+"""``numpy.ndarray.flags.writeable``, which warns when it is read of what ``numpy.broadcast_arrays`` has made."""
+
+
+def writeable(array: Any) -> bool:
+    return bool(array.flags.num & _WRITEABLE)
 
 
 def goes_out(array: Any) -> bool:

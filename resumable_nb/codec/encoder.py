@@ -16,7 +16,7 @@ from typing import Any, Final
 import cloudpickle
 
 from resumable_nb.codec import enums, graphs, rebuild
-from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map
+from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map, writeable
 from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
 from resumable_nb.codec.special import Reduced, bare, makes_itself, special
 from resumable_nb.codec.tensors import in_memory, keeping_gradients, reduce_tensor, tensor_type
@@ -258,15 +258,15 @@ class _Reducer:
         if (owner := bytearray_under(array)) is not None:
             offset = address(array) - address(numpy.frombuffer(owner, "u1"))
             return rebuild.make_array, (
-                owner, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
+                owner, offset, array.dtype, array.shape, array.strides, type(array), writeable(array),
             )  # fmt: skip
         if extent := self._shared.memory.get(id(array)):
             memory = self._memory(extent)
             offset = address(array) - memory.low
             return rebuild.make_array, (
-                memory, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
+                memory, offset, array.dtype, array.shape, array.strides, type(array), writeable(array),
             )  # fmt: skip
-        if not array.flags.writeable and type(array) is numpy.ndarray and not goes_out(array):
+        if not writeable(array) and type(array) is numpy.ndarray and not goes_out(array):
             copy = array.copy(order="K")
             return rebuild.make_readonly, (copy,)
         return NotImplemented
@@ -300,7 +300,7 @@ class _Reducer:
         if base is not array:
             offset = address(array) - address(base)
             return rebuild.make_array, (
-                base, offset, array.dtype, array.shape, array.strides, type(array), array.flags.writeable,
+                base, offset, array.dtype, array.shape, array.strides, type(array), writeable(array),
             )  # fmt: skip
         self._mapped.append(content_of(base))
         return reduce_map(base)
