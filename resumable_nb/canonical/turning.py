@@ -60,6 +60,9 @@ class Desk:
             own[...] = block
             return
         lines, rows = (self._np.moveaxis(each, near, -2) for each in (own, block))
+        if block.ndim == 2 and block.itemsize > 4:  # few items: fewer calls count more than strips
+            self.turn(rows.T, lines)
+            return
         if block.ndim == 2:
             lines, rows = lines[None], rows[None]
         for where in self._np.ndindex(rows.shape[1:-2]):
@@ -169,4 +172,4 @@ def _band(stride: int) -> int:
     """How many rows, so far apart, the nearest cache has places for."""
     lines, rest = divmod(stride, CACHE_LINE_BYTES)
     clash = 1 if rest else math.gcd(lines, CACHE_LINE_BYTES)
-    return _NEAR_BYTES // max(1, min(stride, CACHE_LINE_BYTES)) // clash
+    return max(1, _NEAR_BYTES // max(1, min(stride, CACHE_LINE_BYTES)) // clash)
