@@ -274,10 +274,6 @@ PARTED = {
     "a variable that is bound to itself": (
         "xs = [1]", "ys = {'k': xs, 'n': 1}", "ys = {'k': xs, 'n': 2}", "xs = xs", "ys['k'] is xs"
     ),
-    "a frame that is bound to itself": (
-        "import pandas as pd\nxs = pd.DataFrame({'p': [1]})", "ys = {'k': xs}", "ys = {'k': xs, 'n': 2}", "xs = xs",
-        "ys['k'] is xs",
-    ),
     "what is made again and has no content": (
         "import itertools", "xs = itertools.cycle('a')", "y, xs = 1, itertools.cycle('a')", "p = (xs, 1)", "p[0] is xs"
     ),

@@ -70,8 +70,8 @@ class Binding:
             # What has no content cannot be told to be another: a figure and its axes.
             found |= {name for name in beside if self._has_content(space, name)}
             saved = {other for name in own for other in partners(group.joints.get(name, {}))} - own
-            # What it was saved with is there, and is another, or nothing says that it is the same: an iterator.
-            found |= saved & (space.variables.keys() | self._pending.variables())
+            # What it was saved with is there, and nothing says that it is the same: an iterator that was made again.
+            found |= {name for name in saved & space.variables.keys() if not manifest.digests.get(name)}
         return sorted(
             name for name in found if steps is None or any(self._left.is_left(space, name, each) for each in steps)
         )
