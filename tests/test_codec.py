@@ -380,3 +380,26 @@ def test_of_objects_with_endings_one_copy_is_kept() -> None:
     gc.collect()
     assert not space["gone"]
     assert len(endings._kept) == kept + 1
+
+
+def test_iterators_that_have_nothing_left_stay_what_they_are() -> None:
+    short = ["a", "b"]
+    beyond = reversed(short)
+    del short[0]
+    ended = [
+        iter({}),
+        iter({}.items()),
+        reversed({}.values()),
+        iter(set()),
+        reversed([]),
+        iter(b""),
+        iter("ü"),
+        iter([]),
+    ]
+    for each in ended:
+        next(each, None)
+    codec = Codec({})
+    for each in (*ended, beyond):
+        again = codec.decode(codec.encode(each).stream)
+        assert type(again) is type(each)
+        assert [*again] == []

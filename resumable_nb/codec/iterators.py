@@ -72,6 +72,11 @@ def _of_builtins(iterator: Any) -> Reduced:
     return (make_ended, (type(iterator).__name__,)) if ended else reduced
 
 
+def _of_reversed_list(iterator: Any) -> Reduced:
+    """One that stands beyond the end of a list that became shorter gives nothing; read back, it would begin anew."""
+    return _of_builtins(iterator) if iterator.__length_hint__() else (make_ended, (type(iterator).__name__,))
+
+
 def _of_dictionary(iterator: Any) -> Reduced:
     """With its dictionary: what is set in that later, the iterator gives. Raises where it has changed its size."""
     usual = iterator.__reduce__()
@@ -93,6 +98,7 @@ def _is_entry(one: Any, two: Any) -> bool:
 REDUCED: Final[dict[type, Callable[[Any], Reduced]]] = {
     type(iter(int, 0)): _of_calls,
     **{type(make()): _of_builtins for make in _EMPTY},
+    type(reversed([])): _of_reversed_list,
     **dict.fromkeys(_DICTIONARIES, _of_dictionary),
 }
 """How iterators of a type are taken apart; see ``special``."""
