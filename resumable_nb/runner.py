@@ -120,8 +120,7 @@ class Runner:
         What the cells below the step had left in an earlier pass is of no account: they bring that back themselves.
         """
         above = self._passes.above(spec.id)
-        kept = sharing.names(skip.record.key)
-        names = self._snapshots.binding.torn(space, skip.record.manifest, spec.id, above, kept)
+        names = self._snapshots.binding.torn(space, skip.record.manifest, spec.id, above)
         return f"{', '.join(names)} would be parted from what it brings back" if names else ""
 
     def leave(

@@ -271,9 +271,6 @@ def test_iterator_over_what_a_step_changes_is_made_above_it_now(notebook: Lives)
 
 
 PARTED = {
-    "a variable that is bound to itself": (
-        "xs = [1]", "ys = {'k': xs, 'n': 1}", "ys = {'k': xs, 'n': 2}", "xs = xs", "ys['k'] is xs"
-    ),
     "what is made again and has no content": (
         "import itertools", "xs = itertools.cycle('a')", "y, xs = 1, itertools.cycle('a')", "p = (xs, 1)", "p[0] is xs"
     ),

@@ -52,16 +52,14 @@ class Binding:
         manifest_digest: str,
         step: str,
         steps: Collection[str] | None,
-        kept: Collection[str] = (),
     ) -> list[str]:
         """Variables that share with one which a skip would bind anew, and which would not be bound with it.
 
-        ``kept``: those that the step had left the objects that they were. Only such as one of the ``steps`` has left,
-        where they are given.
+        Only those that one of the ``steps`` has left, where they are given.
         """
         manifest, found = self._reader.manifest(manifest_digest), set[str]()
         for group in manifest.groups:
-            others = {*manifest.companions, *kept}
+            others = {*manifest.companions}
             if others.isdisjoint(group.names):
                 continue
             own = {*self.taken(space, manifest, group, step)}
