@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import json
 import types
 from typing import Any
 
@@ -143,6 +144,15 @@ def test_the_live_namespace_joins_nobody() -> None:
     live["a"], live["b"] = [live], [live]
     survey = Survey(live, kind_of, live)
     assert survey.group_of("a") == {"a"}
+
+
+def test_methods_around_a_librarys_function_share_nothing() -> None:
+    """From Python 3.12 on, each enumeration has such a one of its own: the annotations in it are the function's."""
+    names = ("One", "Two")
+    one, two = (type(each, (), {"m": staticmethod(json.dumps), "__module__": __name__}) for each in names)
+    assert groups(one=one, two=two) == set()
+    vars(vars(one)["m"])["own"] = vars(vars(two)["m"])["own"] = []
+    assert groups(one=one, two=two) == {frozenset({"one", "two"})}
 
 
 def test_closures_share_their_cells() -> None:

@@ -23,7 +23,7 @@ from resumable_nb.attributes import own_dict, own_slots, told
 from resumable_nb.change import NAMED
 from resumable_nb.groups.memory import extent, memory_of, root
 from resumable_nb.groups.survey import Holding, Survey, sources
-from resumable_nb.groups.verdict import Verdict, is_atom, members_of, verdict_of
+from resumable_nb.groups.verdict import Verdict, is_atom, members_of, verdict_of, wrapped
 
 MANY: Final = 20_000
 """Objects up to which paths are followed; of more it only counts with whom they are shared."""
@@ -250,6 +250,9 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
             )
         case set() | frozenset():
             yield from (("{}", each) for each in thing if not is_atom(each))
+        case staticmethod() | classmethod():
+            yield from ((f".{name}", each) for name, each in sorted(wrapped(thing).items()) if not is_atom(each))
+            return
         case _:
             known = False
     own = told(thing, "__dict__") if type(thing).__dictoffset__ else None

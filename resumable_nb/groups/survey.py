@@ -30,7 +30,7 @@ from resumable_nb.groups.memory import (
     pandas_children,
     root,
 )  # fmt: skip
-from resumable_nb.groups.verdict import ATOMS, Verdict, is_atom, members_of, verdict_of
+from resumable_nb.groups.verdict import ATOMS, Verdict, is_atom, members_of, verdict_of, wrapped
 
 Written = Literal["imported", "named", "held"]
 """How a stream writes a function or class: as a module's attribute, as the name of a definition, or by value."""
@@ -204,6 +204,9 @@ class Survey:
             case Verdict.ROW:  # of a structured array: what is set in it is set there
                 found.nodes[id(thing)] = thing
                 return [thing.base]
+            case Verdict.WRAPPER:
+                found.nodes[id(thing)] = thing
+                return [*wrapped(thing).values()]
             case Verdict.EXPRESSION:
                 return [*thing.args]  # not the library's caches, in which all of them meet
             case _:
@@ -283,7 +286,7 @@ class Survey:
 _CONTAINERS: Final = (set, collections.OrderedDict, collections.deque, collections.defaultdict, collections.Counter)
 """Those that can be referred to weakly."""
 _NODES: Final = frozenset(
-    {Verdict.PLAIN, Verdict.ARRAY, Verdict.TENSOR, Verdict.WEAK, Verdict.PANDAS, Verdict.VARIABLE}
+    {Verdict.PLAIN, Verdict.ARRAY, Verdict.TENSOR, Verdict.WEAK, Verdict.PANDAS, Verdict.VARIABLE, Verdict.WRAPPER}
 )
 _IN_BULK: Final = frozenset({Verdict.PLAIN, Verdict.TRANSPARENT, Verdict.STOP})
 

@@ -63,6 +63,7 @@ class Verdict(enum.Enum):
     EXPRESSION = enum.auto()
     RESULTS = enum.auto()
     ROW = enum.auto()
+    WRAPPER = enum.auto()
 
 
 _verdicts: dict[type, Verdict] = dict.fromkeys(ATOMS, Verdict.STOP)
@@ -94,6 +95,8 @@ def _judge(kind: type) -> Verdict:
         return Verdict.TRANSPARENT
     if kind is weakref.ref:
         return Verdict.REFERENCE
+    if kind in (staticmethod, classmethod):
+        return Verdict.WRAPPER
     if kind is contextvars.ContextVar:
         return Verdict.VARIABLE
     if numpy is not None:
@@ -123,6 +126,12 @@ def _is_expression(kind: type) -> bool:
     basic, module = getattr(sys.modules.get("sympy"), "Basic", None), str(kind.__module__)
     own = module.partition(".")[0] in ("sympy", "None") and not module.startswith("sympy.physics")
     return own and basic is not None and issubclass(kind, basic)
+
+
+def wrapped(method: Any) -> dict[str, Any]:
+    """What a static or class method holds, without what it has taken over from its function: that is not its own."""
+    own = {name: each for name, each in vars(method).items() if name not in functools.WRAPPER_ASSIGNMENTS}
+    return {"__func__": method.__func__, **own}
 
 
 def members_of(kind: type) -> list[Any]:
