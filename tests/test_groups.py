@@ -155,6 +155,15 @@ def test_methods_around_a_librarys_function_share_nothing() -> None:
     assert groups(one=one, two=two) == {frozenset({"one", "two"})}
 
 
+def test_an_objects_own_dictionary_shares_what_is_in_it() -> None:
+    """From Python 3.13 on the collector does not see into it."""
+    inner: list[int] = []
+    thing = holding(inner)
+    assert groups(own=vars(thing), held=[inner]) == one("own", "held")
+    assert groups(own=[vars(thing)], held=[inner]) == one("own", "held")
+    assert groups(thing=thing, own=[vars(thing)]) == one("thing", "own")
+
+
 def test_closures_share_their_cells() -> None:
     def make() -> tuple[Any, Any]:
         n = 0

@@ -274,6 +274,9 @@ PARTED = {
     "what is made again and has no content": (
         "import itertools", "xs = itertools.cycle('a')", "y, xs = 1, itertools.cycle('a')", "p = (xs, 1)", "p[0] is xs"
     ),
+    "what cannot be saved": (
+        "import threading", "xs = threading.local()", "y, xs = 1, threading.local()", "p = (xs, 1)", "p[0] is xs"
+    ),
     "an order that is changed in place": (
         "n = 1", "xs = {'a': n, 'b': 2}", "xs = dict(a=n, b=2)", "xs['a'] = xs.pop('a')", "[*xs] == ['b', 'a']"
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import operator
@@ -55,9 +56,22 @@ def make_ended(kind: str) -> Iterator[Any]:
 
 
 def of_itertools(iterator: Any) -> Reduced:
-    with warnings.catch_warnings():  # Python 3.12 and 3.13 still can, and warn that 3.14 cannot
+    with _can_still():
+        reduced = iterator.__reduce__()
+    return reduced if len(reduced) < 3 else (*reduced[:3], None, None, set_itertools)
+
+
+def set_itertools(iterator: Any, state: Any) -> None:
+    with _can_still():
+        iterator.__setstate__(state)
+
+
+@contextlib.contextmanager
+def _can_still() -> Iterator[None]:
+    """Python 3.12 and 3.13 warn that 3.14 cannot."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return iterator.__reduce__()
+        yield
 
 
 def _of_calls(iterator: Any) -> Reduced:

@@ -12,6 +12,7 @@ import contextvars
 import dataclasses
 import functools
 import gc
+import sys
 import types
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -143,7 +144,7 @@ class Survey:
         if verdict is Verdict.DEFINITION and self._written(value) == "imported":
             return _NOTHING  # ``from library import *`` binds hundreds
         found = Holding()
-        if verdict is Verdict.PLAIN and ATOMS.issuperset(map(type, gc.get_referents(value))):
+        if verdict is Verdict.PLAIN and ATOMS.issuperset(map(type, [*gc.get_referents(value), *_inline([value])])):
             found.nodes[id(value)] = value  # most variables, and the longest lists
             return found
         seen: set[int] = {id(value), _NO_METADATA}
@@ -154,6 +155,8 @@ class Survey:
             plain = _of(frontier, verdicts, Verdict.PLAIN)
             found.nodes.update(zip(map(id, plain), plain, strict=True))
             children = gc.get_referents(*plain, *_of(frontier, verdicts, Verdict.TRANSPARENT))
+            if dict in verdicts:
+                children += _inline(plain)
             if not _IN_BULK.issuperset(verdicts.values()):
                 for thing in frontier:
                     if (verdict := verdicts[type(thing)]) not in _IN_BULK:
@@ -297,6 +300,18 @@ def sources(iterator: Any) -> list[Any]:
     if type(iterator).__module__ == "builtins" and type(iterator) is not zip:
         return [each for each in held if type(each) is not tuple]
     return [*held[:1], *(each for each in held[1:] if type(each) is not tuple)]  # first what they go through
+
+
+def _inline(things: list[Any]) -> list[Any]:
+    """From Python 3.13 on the collector does not see into a dictionary whose values an object holds."""
+    if sys.version_info < (3, 13):
+        return []
+    return [
+        value
+        for each in things
+        if type(each) is dict and each and not gc.get_referents(each)
+        for value in each.values()
+    ]
 
 
 def _is_node(kind: type) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from resumable_nb.codec import data_of, used_up
 from resumable_nb.errors import NotSaved
-from resumable_nb.groups import Joints
+from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import MISSING, Group, Manifest
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, canonical
@@ -181,11 +181,19 @@ class Owing:
 
     # --- what is still there
 
-    def note(self, space: Namespace, names: Collection[str], manifest_digest: str) -> None:
-        """These could not be saved with that manifest, and are as it would have them."""
+    def note(
+        self, space: Namespace, names: Collection[str], manifest_digest: str, survey: Survey, given: Collection[str]
+    ) -> None:
+        """These could not be saved with that manifest, and are as it would have them.
+
+        ``given``: the variables that the body had found there; what it shares with them has to stay one.
+        """
         for name in names:
             value = space.variables[name]
-            self._presence.note_unsaved(name, value, manifest_digest, self._surveyor.mark(space, name, value))
+            shared = (survey.group_of(name) - {*names}) & {*given} & space.variables.keys()
+            beside = {each: space.variables[each] for each in shared}
+            mark = self._surveyor.mark(space, name, value)
+            self._presence.note_unsaved(name, value, beside, manifest_digest, mark)
 
     def keep_place(self, group: Group, digests: Mapping[str, str]) -> None:
         """Remember where a value is that was saved or restored."""
@@ -211,7 +219,7 @@ class Owing:
         survey = self._surveyor.survey(space, {name: value})
         nodes = survey.holdings[name].nodes.values() if name in survey.holdings else [value]
         mark = self._surveyor.mark(space, name, value)
-        return self._presence.is_left(name, value, manifest_digest, mark, used_up=any(map(used_up, nodes)))
+        return self._presence.is_left(space.variables, name, manifest_digest, mark, used_up=any(map(used_up, nodes)))
 
     # --- bringing it back
 
@@ -263,7 +271,8 @@ class Owing:
         self._unify(space, made, bound)
         space.variables.update({name: made[name] for name in bound})
         self._pending.forget(bound)
-        self.note(space, list(owed.names), owed.manifest_digest)
+        survey = self._surveyor.survey(space, space.visible())
+        self.note(space, list(owed.names), owed.manifest_digest, survey, owed.past.names())
         self.forget(list(owed.names))
         return bound, other
 

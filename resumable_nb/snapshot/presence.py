@@ -43,7 +43,8 @@ class Presence:
         self._loaded: dict[str, tuple[int, str, str]] = {}
         """Values that may have another content since they were loaded than when they were saved: with their marks and
         the digests that they were saved with."""
-        self._unsaved: dict[str, tuple[Callable[[], object], str, str]] = {}
+        self._unsaved: dict[str, tuple[dict[str, Callable[[], object]], str, str]] = {}
+        """Each with the variables whose objects it holds, from which manifest it is missing, and its mark."""
         self._touched: set[str] = set()
         self._made: dict[int, tuple[weakref.ref[type], str]] = {}
 
@@ -93,9 +94,10 @@ class Presence:
         saved = self.as_saved(name, value, mark)
         return canonical({name: value}).get(name, "") if saved is MISSING else saved
 
-    def note_unsaved(self, name: str, value: Any, manifest_digest: str, mark: str) -> None:
-        """``value`` could not be saved with that manifest."""
-        self._unsaved[name] = (_reference(value), manifest_digest, mark)
+    def note_unsaved(self, name: str, value: Any, beside: Mapping[str, Any], manifest_digest: str, mark: str) -> None:
+        """``value`` could not be saved with that manifest, and holds what is in the variables ``beside`` it."""
+        there = {each: _reference(other) for each, other in {**beside, name: value}.items()}
+        self._unsaved[name] = (there, manifest_digest, mark)
         self._touched.discard(name)
 
     @property
@@ -107,11 +109,17 @@ class Presence:
         """Code that reaches these names runs: what each use changes is not what it was."""
         self._touched.update(names & self._unsaved.keys())
 
-    def is_left(self, name: str, value: Any, manifest_digest: str, mark: str, *, used_up: bool) -> bool:
-        """Whether the object that could not be saved is there, and nothing shows that it was changed."""
-        found, known_manifest, known_mark = self._unsaved.get(name, (_nothing, "", ""))
-        same = found() is value and (known_manifest, known_mark) == (manifest_digest, mark)
-        return same and not (used_up and name in self._touched)
+    def is_left(
+        self, variables: Mapping[str, Any], name: str, manifest_digest: str, mark: str, *, used_up: bool
+    ) -> bool:
+        """Whether the object that could not be saved is there, and nothing shows that it was changed.
+
+        Nor is one left that holds what another variable was, and that variable is another object now.
+        """
+        there, known_manifest, known_mark = self._unsaved.get(name, ({}, "", ""))
+        same = bool(there) and all(variables.get(each, MISSING) is other() for each, other in there.items())
+        known = same and (known_manifest, known_mark) == (manifest_digest, mark)
+        return known and not (used_up and name in self._touched)
 
     def is_there(
         self, variables: Mapping[str, Any], manifest: Manifest, group: Group, part: Collection[str], mark: Mark

@@ -103,7 +103,7 @@ class Saver:
             result=RESULT in names,
         )
         manifest_digest = work.row(msgspec.json.encode(manifest))
-        self._owing.note(space, list(unsaved), manifest_digest)
+        self._owing.note(space, list(unsaved), manifest_digest, survey, body.reads if body is not None else ())
         for group in work.groups:
             self._definitions.update(group.refs)
         return Capture(
