@@ -25,7 +25,7 @@ AXE := 4.14.1
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint unit kernel browser others system venv notebooks bench clean
+.PHONY: help demo test lint unit kernel values browser others system venv notebooks bench clean
 
 help: ## what there is
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -33,7 +33,7 @@ help: ## what there is
 demo: $(READY) ## kill a notebook's kernel again and again, and count what the shop saw
 	@$(BIN)/resumable demo
 
-test: lint system ## everything: lint, units, real kernels, and the units under every other Python here
+test: lint system ## everything: lint, units, kernels, a browser, other Pythons
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory kernel
 	@$(MAKE) --no-print-directory browser
@@ -49,6 +49,10 @@ unit: $(READY) ## fast tests
 
 kernel: $(READY) $(LIBRARIES) system ## tests that start and kill real kernels
 	$(PYTEST) -q -m "kernel or sweep" -n $(JOBS)
+
+# What comes back after a kernel was killed depends on the Python: on what it keeps in classes and functions.
+values: $(READY)
+	$(PYTEST) -q -n $(JOBS) --dist loadfile tests/fidelity/test_definitions.py tests/fidelity/test_many.py
 
 browser: $(READY) $(BROWSER)/.ready system ## clicks in a real browser, in JupyterLab and Notebook 7
 	$(PYTEST) -q -m browser
@@ -67,10 +71,10 @@ others: $(READY)
 		version=$$("$$python" -c 'import sys, ensurepip, venv; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
 		[[ "$$ran" == *" $$version "* ]] && continue; \
 		ran="$$ran$$version "; \
-		echo "== unit tests under Python $$version"; \
-		$(MAKE) --no-print-directory unit VENV=.venv-$$version PYTHON="$$python" || failed="$$failed $$version"; \
+		echo "== units and values under Python $$version"; \
+		$(MAKE) --no-print-directory unit values VENV=.venv-$$version PYTHON="$$python" || failed="$$failed $$version"; \
 	done; \
-	echo "Unit tests ran under Python:$$ran"; \
+	echo "Tests ran under Python:$$ran"; \
 	if [ -n "$$failed" ]; then echo "and failed under:$$failed"; exit 1; fi
 
 system:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -20,6 +21,7 @@ from resumable_nb.preview import is_secret
 from resumable_nb.seeding import Seeding
 from resumable_nb.settings import COUNTED, SEEN, Changed, Changes, Settings, counted_in, seen_in
 from resumable_nb.source import Body, Import, names_of
+from resumable_nb.wording import few
 
 PART: Final = "settings of "
 """What the name of a key part begins with that is no variable, but how a library is set."""
@@ -39,6 +41,8 @@ class Configured:
         self._settings = Settings()
         self._patches = Patches()
         self._seeding = Seeding()
+        self._modules: dict[str, frozenset[str]] = {}
+        """What was loaded when a step's body began."""
 
     def key(self, key: StepKey, body: Body, recorded: StepRecord | Missing, variables: Mapping[str, Any]) -> StepKey:
         """``key`` with those settings, as they are now, that what the recorded step made and showed depended on.
@@ -90,6 +94,7 @@ class Configured:
 
     def begin(self, step: str, body: Body, variables: Mapping[str, Any]) -> None:
         """A body starts."""
+        self._modules[step] = frozenset(sys.modules)
         self._seeding.begin(step, body)
         self._settings.begin(step)
         self._patches.begin(step, variables)
@@ -109,6 +114,8 @@ class Configured:
         if values:
             put = {anchor: value for anchor, value in values.items() if value is not MISSING}
             changes[_PATCHES] = Changed(put, tuple(sorted(values.keys() - put.keys())))
+        loaded = sys.modules.keys() - self._modules.pop(step, frozenset(sys.modules))
+        _without_the_imported(changes, loaded, body, variables)
         why = _without_the_unsaveable(changes) or why
         if not changes:
             return "", why, {}
@@ -208,12 +215,26 @@ def _without_shared(values: dict[str, Any], variables: Mapping[str, Any]) -> str
     return why
 
 
+def _without_the_imported(changes: Changes, loaded: Collection[str], body: Body, variables: Mapping[str, Any]) -> None:
+    """Take out what packages have registered with the shell when the body imported them: a skip imports them again."""
+    called = {registered.package(variables[name]) for name, _ in body.touched.calls if name in variables}
+    if any(user_module(each) for each in called):
+        return  # its own functions may have called what registers
+    change = changes.get("the shell", Changed({}))
+    packages = {each.partition(".")[0] for each in loaded} - called
+    for key, value in [*change.put.items()]:
+        if isinstance(value, registered.Foreign) and registered.package(value.thing) in packages:
+            del change.put[key]
+    if not change.put and not change.gone:
+        changes.pop("the shell", None)
+
+
 def _without_the_unsaveable(changes: Changes) -> str:
     why = ""
     for name, change in [*changes.items()]:
         if foreign := sorted(key for key, value in change.put.items() if isinstance(value, registered.Foreign)):
             del changes[name]
-            why = f"it registers {', '.join(foreign)} with the shell"
+            why = f"it registers {few(foreign)} with the shell"
             continue
         try:
             codec.dumps_value(change)

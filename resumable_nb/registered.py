@@ -50,7 +50,7 @@ def read() -> Values:
     usual = _SYSTEM | {each.partition(".")[0] for each in loaded}
     found: Values = {_EXTENSION + each: True for each in sorted(loaded)}
     for key, thing in _entries(shell):
-        if _package(thing) not in usual:
+        if package(thing) not in usual:
             found[key] = thing if _is_plain(thing) else Foreign(thing)
     return found
 
@@ -78,7 +78,7 @@ def magics(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
     for name in sorted(names):
         for kind, sign in _SIGNS.items():
             thing = known.get(kind, {}).get(name)
-            if thing is not None and _package(thing) not in _SYSTEM:
+            if thing is not None and package(thing) not in _SYSTEM:
                 yield sign + name, thing
 
 
@@ -173,7 +173,10 @@ def _function(thing: Any) -> Any:
     return thing
 
 
-def _package(thing: Any) -> str:
+def package(thing: Any) -> str:
+    """The root of the module that a function, object or module is from."""
+    if isinstance(thing, types.ModuleType):
+        return thing.__name__.partition(".")[0]
     owner = type(thing.__self__) if isinstance(thing, types.MethodType) else _function(thing)
     module = getattr(owner, "__module__", None)
     if not isinstance(module, str):

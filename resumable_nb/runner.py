@@ -30,6 +30,7 @@ from resumable_nb.scope import Entry, StepScope
 from resumable_nb.scripts import Scripts
 from resumable_nb.snapshot import Before, Namespace, Snapshots
 from resumable_nb.source import Body
+from resumable_nb.wording import few
 
 T = TypeVar("T")
 
@@ -121,7 +122,7 @@ class Runner:
         """
         above = self._passes.above(spec.id)
         names = self._snapshots.binding.torn(space, skip.record.manifest, spec.id, above)
-        return f"{', '.join(names)} would be parted from what it brings back" if names else ""
+        return f"{few(names)} would be parted from what it brings back" if names else ""
 
     def leave(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from typing import Final
 
 _UNSEEN: Final = re.compile(
@@ -44,3 +45,9 @@ def duration(seconds: float) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """``a, b, c and 4 more``."""
+    rest = len(names) - most
+    return f"{', '.join(names[:most])} and {rest} more" if rest > 0 else ", ".join(names)

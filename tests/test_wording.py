@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resumable_nb.wording import plain
+from resumable_nb.wording import few, plain
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,9 @@ def test_what_is_unseen_is_escaped(text: str, shown: str) -> None:
 
 def test_a_long_text_is_cut() -> None:
     assert plain("x" * 10_000_000, 10) == "x" * 9 + "…"
+
+
+def test_of_many_names_a_few_are_said() -> None:
+    assert few(["a", "b", "c"]) == "a, b, c"
+    assert few(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert few([]) == ""

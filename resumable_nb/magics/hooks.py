@@ -29,7 +29,7 @@ from resumable_nb.magics.traces import unmarked
 from resumable_nb.model import MISSING, step_path
 from resumable_nb.output import Recorder, replay
 from resumable_nb.source import Body, analyse
-from resumable_nb.wording import clock_time, duration, plural
+from resumable_nb.wording import clock_time, duration, few, plural
 
 
 @dataclass(slots=True)
@@ -304,10 +304,10 @@ class Hooks:
             names, own = event.facts["names"], self.shell.user_ns
             if self.cell is not None:  # they are not made by the cell that runs
                 self.cell.before |= {name: id(own[name]) for name in names if name in own}
-            self.say(f"↻ {event.step}: replayed for {', '.join(names)}")
+            self.say(f"↻ {event.step}: replayed for {few(names, 6)}")
             if other := event.facts["other"]:
                 self.say(
-                    f"! {event.step}: the replay made another {', '.join(other)} than was recorded, which stays; "
+                    f"! {event.step}: the replay made another {few(other, 6)} than was recorded, which stays; "
                     f"%resumable rerun {event.step} makes both anew"
                 )
         elif event.kind == "step.put_back":
