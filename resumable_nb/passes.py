@@ -13,8 +13,12 @@ class Passes:
         """A cell was skipped, or begins."""
         self._steps.append(step)
 
+    def took_plain(self, text: str) -> None:
+        """A cell that is no step is about to run."""
+        self._steps.append(f"\n{text}")
+
     def above(self, step: str) -> frozenset[str] | None:
-        """Of the cells handled since the step was, those of this pass over the notebook; None: all that there was."""
+        """Of the steps handled since the step was, those of this pass over the notebook; None: all that there was."""
         if step not in self._steps:
             return None
         first, last = self._steps.index(step), len(self._steps) - self._steps[::-1].index(step)

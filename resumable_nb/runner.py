@@ -393,5 +393,6 @@ class Runner:
 
     def settle(self, body: Body, space: Namespace) -> None:
         """Code outside any step is about to run: set again what skipped steps had set."""
+        self._passes.took_plain(body.normal)
         self._configured.run(body, space.variables)
         self._snapshots.left.run(body)

@@ -337,3 +337,13 @@ def test_class_that_is_patched_before_its_objects_are_loaded_is_theirs(notebook:
         notebook.run(*cells)
         notebook.run(*cells)
         notebook.restart()
+
+
+def test_step_that_ran_alone_before_changes_what_cells_above_it_hold_now(notebook: Lives) -> None:
+    make, hold, change = ("", "xs = [1]"), ("hold", "es = [xs]"), ("change", "xs.append(2)")
+    check = ("", "assert es[0] is xs and xs == [1, 2]")
+    notebook.run(make, change)
+    assert notebook.run(make, hold, change, check) == ["hold", "change"]
+    assert notebook.run(make, hold, change, check) == []
+    notebook.restart()
+    assert notebook.run(make, hold, change, check) == []
