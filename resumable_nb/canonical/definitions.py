@@ -20,7 +20,8 @@ _NO_MEMBERS: Final = frozenset(
     {
         "__dict__", "__weakref__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__",
         "__abstractmethods__", "_abc_impl", "__slotnames__", "__classcell__", "__signature__",
-        "__annotations_cache__", "__class_vars__",
+        "__annotations_cache__", "__class_vars__", "__callable_proto_members_only__", "__non_callable_proto_members__",
+        "__protocol_attrs__",
     }
 )  # fmt: skip
 """Members of a class that are about its place, made by the interpreter, or caches."""
