@@ -217,11 +217,10 @@ def _without_shared(values: dict[str, Any], variables: Mapping[str, Any]) -> str
 
 def _without_the_imported(changes: Changes, loaded: Collection[str], body: Body, variables: Mapping[str, Any]) -> None:
     """Take out what packages have registered with the shell when the body imported them: a skip imports them again."""
-    called = {registered.package(variables[name]) for name, _ in body.touched.calls if name in variables}
-    if any(user_module(each) for each in called):
-        return  # its own functions may have called what registers
+    if body.dynamic or any(name in variables for name, _ in body.touched.calls):
+        return  # what it called may have registered them
     change = changes.get("the shell", Changed({}))
-    packages = {each.partition(".")[0] for each in loaded} - called
+    packages = {each.partition(".")[0] for each in loaded}
     for key, value in [*change.put.items()]:
         if isinstance(value, registered.Foreign) and registered.package(value.thing) in packages:
             del change.put[key]

@@ -174,9 +174,7 @@ def _function(thing: Any) -> Any:
 
 
 def package(thing: Any) -> str:
-    """The root of the module that a function, object or module is from."""
-    if isinstance(thing, types.ModuleType):
-        return thing.__name__.partition(".")[0]
+    """The root of the module that a function or object is from."""
     owner = type(thing.__self__) if isinstance(thing, types.MethodType) else _function(thing)
     module = getattr(owner, "__module__", None)
     if not isinstance(module, str):

@@ -117,11 +117,7 @@ class Codec:
         return self._read(stream, buffers, self._shelf, met, beside)
 
     def decode_apart(
-        self,
-        stream: bytes | memoryview,
-        buffers: Sequence[Any] = (),
-        met: dict[int, Any] | None = None,
-        _beside: Mapping[str, Any] = {},
+        self, stream: bytes | memoryview, buffers: Sequence[Any] = (), met: dict[int, Any] | None = None
     ) -> Any:
         """As ``decode``, and living classes keep their attributes: for values that live beside the namespace's own."""
         with reopen.apart():

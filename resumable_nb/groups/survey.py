@@ -12,6 +12,7 @@ import contextvars
 import dataclasses
 import functools
 import gc
+import itertools
 import sys
 import types
 import weakref
@@ -144,7 +145,8 @@ class Survey:
         if verdict is Verdict.DEFINITION and self._written(value) == "imported":
             return _NOTHING  # ``from library import *`` binds hundreds
         found = Holding()
-        if verdict is Verdict.PLAIN and ATOMS.issuperset(map(type, [*gc.get_referents(value), *_inline([value])])):
+        held = itertools.chain(gc.get_referents(value), _inline([value]))
+        if verdict is Verdict.PLAIN and ATOMS.issuperset(map(type, held)):
             found.nodes[id(value)] = value  # most variables, and the longest lists
             return found
         seen: set[int] = {id(value), _NO_METADATA}

@@ -46,24 +46,17 @@ class Binding:
             {*self._taken(space, manifest, *each, step)} <= {RESULT} for each in found
         )
 
-    def torn(
-        self,
-        space: Namespace,
-        manifest_digest: str,
-        step: str,
-        steps: Collection[str] | None,
-    ) -> list[str]:
+    def torn(self, space: Namespace, manifest_digest: str, step: str, steps: Collection[str] | None) -> list[str]:
         """Variables that share with one which a skip would bind anew, and which would not be bound with it.
 
         Only those that one of the ``steps`` has left, where they are given.
         """
         manifest, found = self._reader.manifest(manifest_digest), set[str]()
         for group in manifest.groups:
-            others = {*manifest.companions}
-            if others.isdisjoint(group.names):
+            if {*group.names}.isdisjoint(manifest.companions):
                 continue
             own = {*self.taken(space, manifest, group, step)}
-            shared = self.joints(space, own & others)
+            shared = self.joints(space, own & {*manifest.companions})
             beside = {other for each in shared.values() for other in partners(each)} - own
             # What has no content cannot be told to be another: a figure and its axes.
             found |= {name for name in beside if self._has_content(space, name)}

@@ -73,7 +73,9 @@ class Reader:
         """
         stream = self.blob(group.stream) if group.stream else self._long_stream(group)
         buffers = [pack.load(self._store, each, verify=self._verify) for each in group.buffers]
-        found: dict[str, Any] = (codec.decode_apart if apart else codec.decode)(stream, buffers, met, beside)
+        found: dict[str, Any] = (
+            codec.decode_apart(stream, buffers, met) if apart else codec.decode(stream, buffers, met, beside)
+        )
         again = self.again if group.graphs else None
         for name, value in found.items():
             if again is not None and is_linked(value):
