@@ -8,7 +8,6 @@ import operator
 import pickle
 import sys
 import types
-import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,6 +16,7 @@ import cloudpickle
 
 from resumable_nb.codec import enums, graphs, rebuild
 from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map, writeable
+from resumable_nb.codec.classes import layout, own_state
 from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
 from resumable_nb.codec.special import Reduced, bare, makes_itself, special
 from resumable_nb.codec.tensors import in_memory, keeping_gradients, reduce_tensor, tensor_type
@@ -212,16 +212,12 @@ class _Reducer:
         if not held:
             return rebuild.make_reference, key
         make, args, state, _, _, setter = usual
-        # In the order in which they were set, but for a cache of copyreg's, which the first instance's pickle leaves.
-        state = (
-            {name: state[0][name] for name in vars(kind) if name in state[0] and name != "__slotnames__"},
-            *state[1:],
-        )
+        state = (own_state(kind, state[0]), *state[1:])
         if issubclass(kind, enum.Enum):
             # cloudpickle's tracker finds the living class by a number: here that would overwrite its attributes.
             args = (*args[:-2], None, None)
         else:
-            make, args = rebuild.make_skeleton, (*args[:3], args[3] | _layout(kind, state[0]))
+            make, args = rebuild.make_skeleton, (*args[:3], args[3] | layout(kind, state[0]))
         return rebuild.make_class, (key, make, *args), (setter, state), None, None, rebuild.set_class
 
     def _cell(self, cell: types.CellType) -> Reduced:
@@ -380,15 +376,3 @@ def _array_handler(kind: type) -> Handler | None:
 def _plain_handler(kind: type) -> Handler | None:
     reduce = special(kind)
     return None if reduce is None else lambda _, thing: reduce(thing)
-
-
-def _layout(kind: type, state: dict[str, Any]) -> dict[str, Any]:
-    """What a class has to be made with, and cannot be given later; ``state`` is left with the rest."""
-    made: dict[str, Any] = {"__qualname__": kind.__qualname__}
-    slots = state.get("__slots__")
-    if isinstance(slots, str | tuple | list | dict) and typing.NamedTuple not in vars(kind).get("__orig_bases__", ()):
-        made["__slots__"] = state.pop("__slots__")
-    for name, value in list(state.items()):
-        if isinstance(value, types.MemberDescriptorType) and value.__objclass__ is kind:
-            del state[name]
-    return made

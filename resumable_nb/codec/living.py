@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from resumable_nb.codec import enums
 from resumable_nb.codec.definitions import is_filled
-from resumable_nb.model import MISSING
 from resumable_nb.source import code_form
 
 _BEHAVIOUR: Final = (types.FunctionType, type, staticmethod, classmethod, property, functools.cached_property)
@@ -18,6 +17,16 @@ _PLACES: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
 """What stands in a class for its slots."""
 _TYPING: Final = ("__parameters__", "__orig_bases__", "__annotations__")
 """Where a class names variables of the notebook that may come back with it."""
+_MADE: Final = frozenset(
+    {
+        *_TYPING, "__module__", "__qualname__", "__slots__", "__slotnames__", "__firstlineno__",
+        "__static_attributes__", "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations_cache__",
+        "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__signature__", "__protocol_attrs__",
+        "__non_callable_proto_members__", "__callable_proto_members_only__", "_abc_impl",
+    }
+)  # fmt: skip
+"""What the interpreter, ``dataclasses`` and ``typing`` keep in a class."""
+_PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
 
 
 def may_go_on(kind: object, meta: object = None, _name: str = "", bases: Any = (), *_: Any) -> bool:
@@ -35,9 +44,7 @@ def go_on(kind: type, setter: Callable[[type, Any], None], state: tuple[dict[str
         enums.renew(kind, state, _is_data)
         return
     for name in () if issubclass(kind, enum.Enum) else vars(kind).keys() - members.keys():
-        value = vars(kind)[name]
-        inherited = any(vars(each).get(name, MISSING) is value for each in kind.__mro__[1:])  # that is not saved
-        if not inherited and (_is_data(name, value) or isinstance(value, types.FunctionType)):
+        if _is_data(name, vars(kind)[name]) or isinstance(vars(kind)[name], types.FunctionType):
             delattr(kind, name)
     for name, value in members.items():
         if _is_data(name, value) or name in _TYPING or (name not in vars(kind) and isinstance(value, _BEHAVIOUR)):
@@ -81,7 +88,7 @@ def _functions(member: Any) -> list[types.FunctionType]:
 
 
 def _is_data(name: str, value: object) -> bool:
-    """Of what is in a class: neither its code, nor what the interpreter keeps there."""
-    own = name.startswith("__") or name == "_abc_impl"
+    """Of what is in a class: neither its code, nor what is kept there for others."""
+    made = name in _MADE or (name.startswith("__") and (name.startswith("__pydantic_") or type(value) not in _PLAIN))
     theirs = hasattr(type(value), "__set_name__") and type(value).__module__ != "__main__"
-    return not (own or isinstance(value, (*_BEHAVIOUR, *_PLACES)) or theirs)
+    return not (made or isinstance(value, (*_BEHAVIOUR, *_PLACES)) or theirs)
