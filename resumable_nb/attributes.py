@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import types
 from collections.abc import Iterator
@@ -31,3 +32,10 @@ def told(thing: object, name: str) -> Any:
         return object.__getattribute__(thing, name)
     except AttributeError:
         return None
+
+
+def registered_of(kind: type) -> list[type]:
+    """The virtual subclasses of an abstract class."""
+    if not isinstance(kind, abc.ABCMeta):
+        return []
+    return [found for each in abc._get_dump(kind)[0] if (found := each()) is not None]  # type: ignore[attr-defined]  # for a look inside

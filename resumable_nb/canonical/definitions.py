@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.attributes import own_dict
+from resumable_nb.attributes import own_dict, registered_of
 from resumable_nb.canonical.leaves import count, plain_keys, text
 from resumable_nb.canonical.origin import home, is_ours, qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node
@@ -160,8 +160,13 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
         del members["__annotations__"]  # the interpreter has put it there for somebody who asked
     elif "__annotations__" in members:
         members["__annotations__"] = _plain_types(members["__annotations__"])
+    if issubclass(value, enum.Flag):  # those put together are kept there as they are asked for
+        known = members.get("_value2member_map_", {})
+        members["_value2member_map_"] = {key: each for key, each in known.items() if each._name_ in value.__members__}
     if issubclass(value, enum.Enum) and (own := _members_own(value)):
         members[""] = own
+    if registered := registered_of(value):
+        members["_abc_impl"] = frozenset(map(qualified, registered))
     names = list(members)
     bases = [TypeName(each) for each in (type(value), *value.__bases__)]
     return Node(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]  # typeshed leaves it out
+import abc
 import enum
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from resumable_nb.attributes import registered_of
 from resumable_nb.codec import enums
 from resumable_nb.codec.definitions import is_filled
 from resumable_nb.source import code_form
@@ -44,11 +47,23 @@ def go_on(kind: type, setter: Callable[[type, Any], None], state: tuple[dict[str
         enums.renew(kind, state, _is_data)
         return
     for name in () if issubclass(kind, enum.Enum) else vars(kind).keys() - members.keys():
-        if _is_data(name, vars(kind)[name]) or isinstance(vars(kind)[name], types.FunctionType):
+        if isinstance(vars(kind)[name], _BEHAVIOUR) or _is_data(name, vars(kind)[name]):
             delattr(kind, name)
+    if isinstance(kind, abc.ABCMeta):
+        _register(kind, members.get("_abc_impl", ()))
     for name, value in members.items():
         if _is_data(name, value) or name in _TYPING or (name not in vars(kind) and isinstance(value, _BEHAVIOUR)):
             setattr(kind, name, value)
+
+
+def _register(kind: abc.ABCMeta, registered: Iterable[type]) -> None:
+    """Virtual subclasses: those of a later step, and no others."""
+    if {*registered_of(kind)} == {*registered}:
+        return
+    _abc._reset_registry(kind)
+    _abc._reset_caches(kind)
+    for each in registered:
+        kind.register(each)
 
 
 def data_of(kind: type) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rows import Row, Seeds, prove, row
+from tests.rows import Row, Seeds, prove, restored, row
 
 pytestmark = pytest.mark.kernel
 
@@ -68,6 +68,8 @@ CLASSES: dict[str, Row] = {
     "protocol": row("import typing\n@typing.runtime_checkable\nclass P(typing.Protocol):\n    def f(self) -> int: ...\nclass A:\n    def f(self): return 1\na = A()", "ok = isinstance(a, P)", check="assert ok and isinstance(a, P) and not isinstance(1, P)"),
     "abstract base": row("import abc\nclass Base(abc.ABC):\n    @abc.abstractmethod\n    def area(self): ...\nclass Sq(Base):\n    def area(self): return 4\ns = Sq()", "a = s.area()", check="assert isinstance(s, Base) and a == 4\ntry: Base()\nexcept TypeError: pass\nelse: raise AssertionError"),
     "registered virtual subclass": row("import collections.abc\nclass Seq:\n    def __len__(self): return 0\ncollections.abc.Sized.register(Seq)\ns = Seq()", "n = len(s)", check="assert isinstance(s, collections.abc.Sized) and n == 0"),
+    "virtual subclass that a later step registers": row("import abc\nclass Shape(abc.ABC): pass\nclass Square: pass", "Shape.register(Square)", "s = Square()\nok = isinstance(s, Shape)", "@Shape.register\nclass Tri: pass", check="assert ok and isinstance(s, Shape) and isinstance(Tri(), Shape) and not isinstance(1, Shape)"),
+    "flags put together by a later step": row("import enum\nP = enum.IntFlag('P', {'R': 4, 'W': 2})", "both = P.R | P.W", "n = int(both & P.R)\nagain = P(6)", check="assert n == 4 and again is both and list(P) == [P.R, P.W]"),
     "library that looks up names where it is called": row("import lookup\ndef double(x): return 2 * x", "text = 'y ~ double(4)'", "f = lookup.Formula(text)", check="assert f.value == 8", files={"lookup.py": "import sys\nclass Formula:\n    def __init__(self, text): self.text = text; self.find(sys._getframe(1))\n    def find(self, frame): self.value = eval(self.text[4:], frame.f_globals)\n    def __getstate__(self): return self.text\n    def __setstate__(self, text): self.text = text; self.find(sys._getframe(1))\n"}),
     "dictionary that is its own attributes": row("class Bunch(dict):\n    def __init__(self, **items): dict.__init__(self, items); self.__dict__ = self\nd = Bunch(a=[1])\na = d.a", "a.append(2)", check="assert d.__dict__ is d and d['a'] is d.a is a and a == [1, 2]"),
     "metaclass": row("class Meta(type):\n    made = []\n    def __new__(m, name, bases, space):\n        kind = super().__new__(m, name, bases, space)\n        m.made.append(name)\n        return kind\nclass A(metaclass=Meta): pass\na = A()", "class B(A): pass", check="assert Meta.made == ['A', 'B'] and type(A) is type(B) is Meta and type(a) is A"),
@@ -113,3 +115,17 @@ def test_class_defined_anew_by_a_plain_cell_leaves_restored_objects_alone(seeds:
     kernel(*steps, "class Config: rate = 2")
     assert kernel("first.rate, second.rate, Config.rate").value == "(1, 1, 2)"
     assert kernel("type(first) is type(second), type(first) is Config").value == "(True, False)"
+
+
+def test_skip_takes_back_what_later_steps_have_put_into_a_class(seeds: Seeds) -> None:
+    """Properties and class methods too, so that the steps between stay hits when all is run again in one kernel."""
+    steps = [
+        "%%resumable a\nclass A:\n    def f(self): return 1",
+        "%%resumable b\nA.g = lambda self: self.f() + 1\nprint(A().g())",
+        "%%resumable c\nA.both = property(lambda self: self.f() + self.g())\nA.make = classmethod(lambda cls: cls())",
+        "%%resumable d\nprint(A.make().both)",
+    ]
+    kernel = seeds()
+    kernel(*steps)
+    assert [restored(kernel(each)) for each in steps] == [True] * 4
+    assert kernel("A.make().both").value == "3"

@@ -31,6 +31,7 @@ CODE: dict[str, Change] = {
     "class attribute": change("class A: n = 1", "class A: n = 2", use="A.n", why="A changed", gives="2"),
     "property": change("class A:\n    @property\n    def n(self): return 1", "class A:\n    @property\n    def n(self): return 2", use="A().n", why="function A changed", gives="2"),
     "dataclass field's default": change("import dataclasses\n@dataclasses.dataclass\nclass A:\n    n: int = 1", "import dataclasses\n@dataclasses.dataclass\nclass A:\n    n: int = 2", use="A().n", why="A changed", gives="2"),
+    "virtual subclass": change("import abc\nclass B(abc.ABC): pass\nclass A: pass\nB.register(A)", "import abc\nclass B(abc.ABC): pass\nclass A: pass", use="issubclass(A, B)", why="B changed", gives="False"),
     "enum's value": change("import enum\nclass E(enum.Enum): A = 1", "import enum\nclass E(enum.Enum): A = 2", use="E.A.value", why="E changed", gives="2"),
     "default argument": change("def f(n=1): return n", "def f(n=2): return n", use="f()", why="function f changed", gives="2"),
     "keyword default": change("def f(*, n=1): return n", "def f(*, n=2): return n", use="f()", why="function f changed", gives="2"),
