@@ -7,6 +7,7 @@ import functools
 import gc
 import logging
 import pickle
+import subprocess
 import sys
 import threading
 import types
@@ -216,6 +217,32 @@ def test_functions_of_importable_modules_keep_their_globals() -> None:
         assert module.count == 1
     finally:
         del sys.modules["made_up_helpers"]
+
+
+def answer(code: str, folder: Path) -> str:
+    """What a new process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+def test_class_whose_module_its_library_has_not_loaded_yet_is_the_librarys(tmp_path: Path) -> None:
+    code = (
+        "import sys, numpy as np\n"
+        "from resumable_nb.codec import dumps_value\n"
+        "print('numpy.rec' in sys.modules)\n"
+        "print(b'__getitem__' in dumps_value(np.zeros(2, 'i4,f8').view(np.recarray)))"
+    )
+    assert answer(code, tmp_path).split() == ["False", "False"]
+
+
+def test_no_module_of_the_users_is_imported_because_a_class_names_it(tmp_path: Path) -> None:
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "__init__.py").write_text("class A:\n    __module__ = 'helpers.part'\n")
+    (tmp_path / "helpers" / "part.py").write_text("print('imported')\n")
+    code = "import helpers\nfrom resumable_nb.codec import importable\nprint([importable(helpers.A)])"
+    assert answer(code, tmp_path).split() == ["['']"]
 
 
 @pytest.mark.parametrize("depth", [1_000, 100_000])

@@ -2,7 +2,7 @@
 
 from resumable_nb.canonical.definitions import wrapper_of
 from resumable_nb.canonical.digests import Content, carries_code, content, fingerprint, is_plain
-from resumable_nb.canonical.origin import home, qualified, user_module
+from resumable_nb.canonical.origin import home, module_named, qualified, user_module
 
 __all__ = [
     "Content",
@@ -11,6 +11,7 @@ __all__ = [
     "fingerprint",
     "home",
     "is_plain",
+    "module_named",
     "qualified",
     "user_module",
     "wrapper_of",

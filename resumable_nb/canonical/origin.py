@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import os
 import site
 import sys
 import sysconfig
 import types
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +35,29 @@ def user_module(module: types.ModuleType | str | None) -> bool:
     if isinstance(loaded, types.ModuleType):
         return _is_users(loaded)
     return _is_users_file(_spec_file(name))
+
+
+def module_named(name: object) -> types.ModuleType | None:
+    """The module that a function or class says it is of: as pickle does, imported now where its package is loaded.
+
+    Packages load some of their parts when they are asked for (``numpy.rec``), and what is in them is at hand before.
+    """
+    if not isinstance(name, str):
+        return None
+    found = sys.modules.get(name)
+    if found is None and (parent := sys.modules.get(name.rpartition(".")[0])) is not None and not user_module(parent):
+        return _part(name)
+    return found
+
+
+@functools.cache
+def _part(name: str) -> types.ModuleType | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return importlib.import_module(name)
+        except Exception:  # it only says that it is of a module
+            return None
 
 
 _MOVED: Final = {"pathlib._local": "pathlib"}

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from resumable_nb.attributes import told
+from resumable_nb.canonical import module_named
 from resumable_nb.model import MISSING, digest
 from resumable_nb.source import code_form
 
@@ -42,7 +43,7 @@ def importable(thing: object) -> str:
     path = told(thing, "__qualname__") or told(thing, "__name__")
     if not isinstance(module, str) or not isinstance(path, str) or module == "__main__":
         return ""
-    found: object = sys.modules.get(module, MISSING)
+    found: object = module_named(module)
     for part in path.split("."):
         found = getattr(found, part, MISSING)
     if found is thing:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import cloudpickle
 
+from resumable_nb.attributes import told
+from resumable_nb.canonical import module_named
 from resumable_nb.codec import enums, graphs, rebuild
 from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map, writeable
 from resumable_nb.codec.classes import layout, own_state
@@ -137,10 +139,9 @@ class _Reducer:
     def reducer_override(self, thing: Any) -> Reduced:
         kind = type(thing)
         self.kinds.add(kind)
-        if kind is types.FunctionType:
-            return self._function(thing)
-        if issubclass(kind, type):
-            return self._class(thing)
+        if kind is types.FunctionType or issubclass(kind, type):
+            module_named(told(thing, "__module__"))  # cloudpickle asks those alone that are loaded
+            return self._function(thing) if kind is types.FunctionType else self._class(thing)
         handler = _handler(kind)
         if handler is not None:
             return handler(self, thing)

@@ -6,13 +6,13 @@ import copyreg
 import io
 import itertools
 import pickle
-import sys
 import types
 from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from resumable_nb.attributes import own_dict, own_slots, told
+from resumable_nb.canonical import module_named
 from resumable_nb.codec.definitions import is_filled
 from resumable_nb.codec.encoder import Encoder
 from resumable_nb.widgets import state_of
@@ -132,7 +132,7 @@ def _children(thing: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_global(thing: Any, path: str) -> bool:
     """Whether the name that an object gives for itself leads back to it, as the pickler will ask."""
-    found: Any = sys.modules.get(told(thing, "__module__") or "")
+    found: Any = module_named(told(thing, "__module__"))
     for part in path.split("."):
         found = getattr(found, part, None)
     return found is thing

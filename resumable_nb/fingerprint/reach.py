@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from blake3 import blake3
 
-from resumable_nb.canonical import Content, carries_code, content, fingerprint, home, is_plain, wrapper_of
+from resumable_nb.canonical import Content, carries_code, content, fingerprint, home, is_plain, module_named, wrapper_of
 from resumable_nb.errors import NoContent
 from resumable_nb.model import MISSING, Missing, digest
 from resumable_nb.preview import is_secret
@@ -294,7 +294,7 @@ def _is_members(definition: Any) -> bool:
     """Whether its module has it under its name. What a library has made for the notebook is a variable."""
     if not isinstance(definition, types.FunctionType | type):
         return True
-    found: Any = sys.modules.get(definition.__module__)
+    found: Any = module_named(definition.__module__)
     for part in definition.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is definition

@@ -46,6 +46,7 @@ LIBRARIES: dict[str, Row] = {
         "assert x['m'].mask.tolist() == [False, True] and x['r']['s'][0] == 'a' and x['o'][1] == [1] and x['z'].shape == () and x['e'].shape == (0, 3) and x['l'] == np.longdouble('1.1') and type(x['h']) is np.float16\n"
         "assert x['rec'].a[0] == 1 and type(x['rec']) is np.recarray and x['str'].tolist() == ['a', 'bb']",
     ),
+    "records whose module numpy loads when it is asked for": row("import numpy as np\nbase = np.zeros(3, [('a', 'i4'), ('b', 'f8')])\nx = base.view(np.recarray)\nC = type(x)", "base['b'][2] = 4", check="assert x.b[2] == 4 and x['a'][0] == 0 and type(x) is C is np.recarray and np.shares_memory(x, base)"),
     "memmap by its path": row("import numpy as np\nm = np.memmap('m.bin', 'f8', 'w+', shape=(10,))\nm[3] = 3", "m[4] = 4\nm.flush()", check="assert isinstance(m, np.memmap) and m[3:5].tolist() == [3, 4]\nm[5] = 5; m.flush()\nassert np.fromfile('m.bin')[5] == 5"),
     "figure": row("import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nline, = ax.plot([1, 2])", "ax.set_title('t')", check="assert ax.get_title() == 't' and fig.axes[0] is ax and ax.lines[0] is line\nimport io\nfig.savefig(io.BytesIO())"),
     "dates and numbers": row(
