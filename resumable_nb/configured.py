@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from resumable_nb import codec, registered, setups
+from resumable_nb import codec, randomness, registered, setups
 from resumable_nb.canonical import user_module
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.fingerprint import fingerprint
@@ -91,6 +91,20 @@ class Configured:
         key = _with(key, {name: self._settings.at_start(record.id, name) for name in names})
         drawn = self._seeding.end(record.id, body, lambda: self._journal.blob(record.random), variables)
         return _with_drawn(key, drawn)
+
+    def random(self, step: str, earlier: StepRecord | Missing) -> tuple[str, dict[str, bytes], bool]:
+        """The random state that a body begins with, as a blob: that of the time before, where it goes on.
+
+        Also whether a generator stands elsewhere than it did then.
+        """
+        if earlier is MISSING or not earlier.random:
+            return *self._journal.blob_row(randomness.random_state()), False
+        state = self._journal.blob(earlier.random)
+        back = self._seeding.back(step, state)
+        randomness.set_random_state(back)
+        if back == state:
+            return earlier.random, {}, False
+        return *self._journal.blob_row(randomness.random_state()), True
 
     def begin(self, step: str, body: Body, variables: Mapping[str, Any]) -> None:
         """A body starts."""

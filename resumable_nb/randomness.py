@@ -6,6 +6,7 @@ import array
 import importlib
 import random
 import sys
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -79,6 +80,20 @@ def changed(before: bytes, after: bytes) -> bytes:
         name: getattr(new, name) for name in Generators.__struct_fields__ if getattr(new, name) != getattr(old, name)
     }
     return msgspec.json.encode(Generators(**moved)) if moved else b""
+
+
+def without(state: bytes, names: Collection[str]) -> bytes:
+    """A state that speaks of all but these generators; cuda's go with torch's."""
+    if not names:
+        return state
+    found = msgspec.json.decode(state, type=Generators)
+    return msgspec.json.encode(
+        Generators(
+            None if "Python" in names else found.python,
+            None if "numpy" in names else found.numpy,
+            *((None, ()) if "torch" in names else (found.torch, found.cuda)),
+        )
+    )
 
 
 def set_random_state(data: bytes) -> None:

@@ -24,7 +24,6 @@ from resumable_nb.memory import Mark, Memory
 from resumable_nb.model import MISSING, Missing, StepKey, StepRecord
 from resumable_nb.passes import Passes
 from resumable_nb.preview import scrub
-from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.replay import Replays
 from resumable_nb.scope import Entry, StepScope
 from resumable_nb.scripts import Scripts
@@ -236,12 +235,12 @@ class Runner:
         self._configured.settle()
         self.replays.bring(space, spec.body)
         self._snapshots.left.run(spec.body, spec.id)
-        self._configured.begin(spec.id, spec.body, space.variables)
         same_key = isinstance(decision, plan.Continue) and decision.same_key
-        random_blob, rows = self._random(recorded if same_key else MISSING)
+        random_blob, rows, reseeded = self._configured.random(spec.id, recorded if same_key else MISSING)
+        self._configured.begin(spec.id, spec.body, space.variables)
         before = self._snapshots.begin(space, spec.body)
         shared = sharing.begun(before.joints, spec.body.writes)
-        unchanged = same_key and recorded is not MISSING and recorded.sharing == shared
+        unchanged = same_key and recorded is not MISSING and recorded.sharing == shared and not reseeded
         version = decision.version if isinstance(decision, plan.Run) else decision.record.version
         record = StepRecord(
             id=spec.id,
@@ -270,14 +269,7 @@ class Runner:
         self._journal.begin_step(record, rows)
         self._bus.emit("step.begun", spec.id, why=record.why)
         self._started_s[spec.id] = self._worked_s()
-        return self._opened(spec, space, decision, record, mark, before, unchanged=unchanged)
-
-    def _random(self, earlier: StepRecord | Missing) -> tuple[str, dict[str, bytes]]:
-        """The random state that a body begins with, as a blob: that of the time before, where it goes on."""
-        if earlier is MISSING or not earlier.random:
-            return self._journal.blob_row(random_state())
-        set_random_state(self._journal.blob(earlier.random))
-        return earlier.random, {}
+        return self._opened(spec, space, decision, record, mark, before, unchanged=unchanged, reseeded=reseeded)
 
     def _opened(
         self,
@@ -289,6 +281,7 @@ class Runner:
         before: Before,
         *,
         unchanged: bool,
+        reseeded: bool,
     ) -> Execution:
         """What the body runs in; its tool calls belong to it from now on."""
         inner = StepScope(
@@ -297,6 +290,7 @@ class Runner:
             key=record.key,
             continuing=isinstance(decision, plan.Continue),
             unchanged=unchanged,
+            reseeded=reseeded,
             first_call=record.first_call,
         )
         execution = Execution(spec, decision, record, record.key, inner, mark=mark, stops=self._control.stops)

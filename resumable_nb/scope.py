@@ -115,6 +115,8 @@ class StepScope:
     """The names for which a finished body runs once more: no call that is not recorded may be made."""
     unchanged: bool = False
     """It is the code that ran before, from the same state: it asks for the same calls, in the same order."""
+    reseeded: bool = False
+    """A random generator stands elsewhere than when the body first began."""
     first_call: int = 0
     """Calls with a lower number were made by other code."""
     excused: int = 0

@@ -64,6 +64,20 @@ class Seeding:
             return recorded
         return self._last.get(name, UNSEEDED) if name in self._seen else UNSEEDED
 
+    def back(self, step: str, state: bytes) -> bytes:
+        """Of where the generators stood when an unfinished step began first: what is to be set for it to go on.
+
+        A seeded one stays where it is, where that is another place: what is above was edited, or runs only now.
+        In the kernel that the step began in, cells may have drawn in any order.
+        """
+        anew = step not in self._began
+        left = [
+            name
+            for name, mark in randomness.marks_of(state).items()
+            if name in self._seen and mark != self._last[name] and (anew or mark not in self._seen[name])
+        ]
+        return randomness.without(state, left)
+
     def begin(self, step: str, body: Body) -> None:
         """A step's body starts. What goes on after an error stands where it had begun."""
         self._began.setdefault(step, (self._last, frozenset(self._seen)))

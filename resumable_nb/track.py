@@ -186,7 +186,7 @@ class Loop:
         if position is MISSING or not self._scope.continuing or position.key != self._key():
             return
         edited = any(self._is_edited(space, name, position) for name in self._names)
-        if edited or self._is_edited_beside(space, position):
+        if edited or self._is_edited_beside(space, position) or self._scope.reseeded:
             return
         restored = snapshots.restore_now(space, position.manifest, same=position.same)
         self._given = position.given
