@@ -103,7 +103,10 @@ class Replays:
         for name in names:
             if name not in made:
                 raise _impossible(owed, f"its body did not make {name} again")
-        other = self._snapshots.take(space, owed, made, again)
+        try:
+            other = self._snapshots.take(space, owed, made, again)
+        except NotSaved as error:
+            raise _impossible(owed, error.message) from error
         self._bus.emit("step.replayed", owed.step, names=names, other=other)
 
     def _make_again(
@@ -157,7 +160,7 @@ class Replays:
             made, _ = self._make_again(space, each, found)
             # A generator calls functions that this body does not mention.
             found = {name: value for name, value in made.items() if callable(value)} | found
-            found |= {name: made[name] for name in (*each.names, *each.along) if name in made}
+            found = self._snapshots.owing.joined_by(space, each, found, made)
         return found
 
     def _living(self, space: Namespace, owed: Owed, given: Mapping[str, object] | None) -> dict[str, object]:

@@ -5,6 +5,7 @@ from resumable_nb.codec.coder import Codec, is_reading, may_come_back_otherwise
 from resumable_nb.codec.definitions import importable, is_filled, parts_of
 from resumable_nb.codec.encoder import Encoded, OutOfBand, Shared
 from resumable_nb.codec.endings import is_noticed, keep_endings
+from resumable_nb.codec.graft import pair
 from resumable_nb.codec.graphs import Linked, is_linked, link
 from resumable_nb.codec.handles import stands_for_one
 from resumable_nb.codec.living import data_of
@@ -33,6 +34,7 @@ __all__ = [
     "may_come_back_otherwise",
     "opened",
     "packed",
+    "pair",
     "parts_of",
     "run",
     "run_attached",

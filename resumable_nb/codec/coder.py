@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from resumable_nb.codec import endings, reopen
 from resumable_nb.codec.definitions import Definitions, importable
 from resumable_nb.codec.encoder import NOTHING_SHARED, DeepEncoder, Encoded, Encoder, Shared
+from resumable_nb.codec.graft import Grafted, Grafter, Pairs
 from resumable_nb.codec.library import Fetch, Shelf, Trial
 from resumable_nb.codec.probe import Probe, offender
 from resumable_nb.codec.rebuild import Decoder, Library
@@ -128,6 +129,17 @@ class Codec:
         encoded = self.encode(value, own=own, shared=shared)
         return self.decode_apart(encoded.stream, [bytearray(each.raw) for each in encoded.buffers])
 
+    def graft(self, value: Any, pairs: Pairs, *, shared: Shared = NOTHING_SHARED) -> Any:
+        """A deep copy that has other objects in the place of some. Raises ``NotSaved``."""
+        try:
+            encoded = Grafter(self.definitions, shared, pairs).encode(value)
+        except Exception as error:
+            raise error if isinstance(error, NotSaved) else self.explain(value, error) from error
+        buffers = [bytearray(each.raw) for each in encoded.buffers]
+        with reopen.apart():
+            decoder = Grafted(encoded.stream, buffers, self._live, self._shelf.apart(), pairs)
+            return self._load(decoder, len(encoded.stream))
+
     def definitions_of(self, refs: Mapping[str, object]) -> dict[str, bytes]:
         """A stream for each definition that ``refs`` names, and for those that they name in turn."""
         found: dict[str, bytes] = {}
@@ -147,13 +159,15 @@ class Codec:
         met: dict[int, Any] | None = None,
         beside: Mapping[str, Any] = {},
     ) -> Any:
-        decoder = Decoder(stream, buffers, self._live, library, beside)
+        return self._load(Decoder(stream, buffers, self._live, library, beside), len(stream), met)
+
+    def _load(self, decoder: Decoder, size_bytes: int, met: dict[int, Any] | None = None) -> Any:
         # Some ``__setstate__`` look up names where they are called from, as a formula's functions.
         load = types.FunctionType(_call.__code__, self._live) if "__builtins__" in self._live else _call
         try:
-            with collector_off() if len(stream) >= LARGE_STREAM_BYTES else contextlib.nullcontext():
+            with collector_off() if size_bytes >= LARGE_STREAM_BYTES else contextlib.nullcontext():
                 found = load(decoder.load)
-            if library.trial and decoder.has_endings:
+            if decoder.library.trial and decoder.has_endings:
                 endings.keep(found)
             if met is not None:
                 met |= decoder.met

@@ -63,7 +63,7 @@ class Decoder(pickle.Unpickler):
     ) -> None:
         super().__init__(io.BytesIO(stream), buffers=buffers)
         self._live = live
-        self._library = library
+        self.library = library
         self._beside = beside
         """Classes of the stream that later ones have taken the place of: those, or ``MISSING``: others."""
         self._adopted: set[int] = set()
@@ -83,7 +83,7 @@ class Decoder(pickle.Unpickler):
         return found
 
     def make_reference(self, name: str, mark: str) -> Any:
-        found = self._library.resolve(name, mark)
+        found = self.library.resolve(name, mark)
         if found is MISSING:
             raise NotSaved(f"the definition of {name} is not in the store", name=name)
         self.has_endings |= has_ending(found)
@@ -101,15 +101,15 @@ class Decoder(pickle.Unpickler):
         space = vars(importlib.import_module(module)) if module else self._live
         function = types.FunctionType(code, space, name, None, cells)
         if key:
-            self._library.register(*key, function)
+            self.library.register(*key, function)
         return function
 
     def make_class(self, key: tuple[str, str], make: Callable[..., type], *args: Any) -> type:
         if key and key[0].partition(".")[0] in self._beside:
             return self._make_beside(key[0], make, *args)
-        found = self._library.adopt(*key) if key else MISSING
+        found = self.library.adopt(*key) if key else MISSING
         goes_on = key and found is MISSING and not key[1].startswith(APART)
-        if goes_on and living.may_go_on(former := self._library.goes_on(key[0]), *args):
+        if goes_on and living.may_go_on(former := self.library.goes_on(key[0]), *args):
             found = former
         if isinstance(found, type):
             self._adopted.add(id(found))
@@ -118,7 +118,7 @@ class Decoder(pickle.Unpickler):
         kind = make(*args)
         self.met[id(kind)] = kind
         if key:
-            self._library.register(*key, kind)
+            self.library.register(*key, kind)
         return kind
 
     def _make_beside(self, path: str, make: Callable[..., type], *args: Any) -> type:
@@ -138,7 +138,7 @@ class Decoder(pickle.Unpickler):
             return
         if id(kind) not in self._adopted:
             setter(kind, state)
-        elif not self._library.trial:
+        elif not self.library.trial:
             living.go_on(kind, setter, state)
 
 

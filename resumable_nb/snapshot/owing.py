@@ -12,6 +12,7 @@ from resumable_nb.codec import data_of, used_up
 from resumable_nb.errors import NotSaved
 from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import MISSING, Group, Manifest
+from resumable_nb.snapshot.grafting import beside, graft
 from resumable_nb.snapshot.pending import Entry, Pending
 from resumable_nb.snapshot.presence import Presence, canonical
 from resumable_nb.snapshot.space import Namespace
@@ -238,8 +239,13 @@ class Owing:
                 if id(group) not in read:
                     read[id(group)] = self._read(space, group)
                 found[name] = read[id(group)][name]
-        living = {name: past.variables[name] for name in names if name in past.variables and name not in found}
-        return {**self._surveyor.copy(space, living), **found}
+        living = {name: past.variables[name] for name in names if name in past.variables}
+        apart = self._surveyor.survey(space, living).extended(living.keys() - found.keys())
+        copies = self._surveyor.copy(space, {name: living[name] for name in apart})
+        # What a plain cell's generator goes through stays with it, where a skip has bound the name to what it had left.
+        stuck = {name for name in apart & found.keys() if copies[name] is living[name]}
+        same = canonical({name: living[name] for name in stuck if space.variables.get(name) is not living[name]})
+        return {**copies, **found, **{name: living[name] for name, mark in same.items() if mark == seen.get(name)}}
 
     @contextlib.contextmanager
     def aside(self, space: Namespace, values: Mapping[str, Any]) -> Iterator[None]:
@@ -258,6 +264,23 @@ class Owing:
                 variables.update(kept)
                 self._owed = owed
 
+    def joined_by(self, space: Namespace, owed: Owed, found: dict[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
+        """What a body is to find, with what an earlier one has made again, also inside of what shares with that."""
+        new = {name: made[name] for name in (*owed.names, *owed.along) if name in made}
+        here = canonical({name: found[name] for name in owed.along & found.keys()})
+        equal = {
+            name: new[name]
+            for name, mark in canonical({name: new[name] for name in here if name in new}).items()
+            if here[name] == mark
+        }
+        return found | graft(self._surveyor, space, found, equal, living=False) | new
+
+    def beside(self, owed: Owed, made: Mapping[str, Any]) -> frozenset[str]:
+        """What has to be loaded before a replay is taken: classes, and what is to hold what that has ``made``, too."""
+        own = {*owed.names, *(name for name in owed.along if owed.manifest.digests.get(name))}
+        shared = beside(self._pending, {*owed.along, *owed.joints}, own)
+        return shared | {name for name, value in made.items() if isinstance(value, type)}
+
     def take(
         self, space: Namespace, owed: Owed, made: Mapping[str, Any], again: Mapping[str, str]
     ) -> tuple[list[str], list[str]]:
@@ -267,14 +290,24 @@ class Owing:
         """
         known = owed.manifest.digests
         other = [name for name in sorted(again) if again[name] != known[name]]
-        bound = [*owed.names, *(name for name in sorted(owed.along & made.keys()) if self._is(space, name, again))]
+        near = self._near(space, owed, made)
+        if not near and (lost := sorted(owed.along & again.keys())):
+            raise NotSaved(f"what its body made is not one with {', '.join(lost)}", path="")
+        bound = [*owed.names, *(name for name in near if self._is(space, name, again))]
         self._unify(space, made, bound)
-        space.variables.update({name: made[name] for name in bound})
+        new = {name: made[name] for name in bound}
+        space.variables.update(graft(self._surveyor, space, space.visible(), new, living=True) | new)
         self._pending.forget(bound)
         survey = self._surveyor.survey(space, space.visible())
         self.note(space, list(owed.names), owed.manifest_digest, survey, owed.past.names())
         self.forget(list(owed.names))
         return bound, other
+
+    def _near(self, space: Namespace, owed: Owed, made: Mapping[str, Any]) -> list[str]:
+        """The saved names that share with what is owed in what was made, too: of others the body had a copy."""
+        survey = self._surveyor.survey(space, {name: made[name] for name in {*owed.names, *owed.along} & made.keys()})
+        shared = frozenset[str]().union(*survey.groups_of(owed.names))
+        return sorted(owed.along & shared)
 
     def _unify(self, space: Namespace, made: Mapping[str, Any], bound: Collection[str]) -> None:
         """The body has defined its classes anew: what is taken over belongs to those that live in the namespace."""
@@ -293,7 +326,12 @@ class Owing:
                     node.__class__ = living
 
     def _is(self, space: Namespace, name: str, again: Mapping[str, str]) -> bool:
-        """Whether a variable has the very value that the replay has made again, be it loaded or not."""
+        """Whether a variable has the very value that the replay has made again, be it loaded or not.
+
+        Of what has no content (an iterator) nobody can tell: the one that was saved stands where later steps left it.
+        """
+        if not again.get(name):
+            return False
         entry = self._pending.get(name)
         if name in space.variables:
             return canonical({name: space.variables[name]}).get(name) == again.get(name)

@@ -270,7 +270,7 @@ class Snapshots:
     def take(self, space: Namespace, owed: Owed, made: Mapping[str, Any], again: Mapping[str, str]) -> list[str]:
         """Bind what a replay has made. Returns the saved names whose value came out otherwise than recorded."""
         with self._lock:
-            self.materialise(space, [name for name, value in made.items() if isinstance(value, type)])
+            self.materialise(space, self.owing.beside(owed, made))
             bound, other = self.owing.take(space, owed, made, again)
             for value in made.values():
                 keep_endings(value)

@@ -354,6 +354,16 @@ def test_a_class_that_its_metaclass_does_not_let_be_made_again_is_replayed(seeds
     assert replays(shown[1]) == ["↻ a: replayed for lazy, x"]
 
 
+def test_a_plain_cells_generator_goes_on_through_what_a_later_step_has_changed(seeds: Seeds) -> None:
+    twice(
+        seeds,
+        "%%resumable a\nxs = [1]",
+        "g = (x for x in xs)",
+        "%%resumable b\nxs.append(2)\nfirst = next(g)",
+        "xs.append(3)\nassert (first, list(g)) == (1, [2, 3])",
+    )
+
+
 SHARED = {
     "a list that others hold": [
         "xs = [1, 2]",
@@ -376,6 +386,33 @@ SHARED = {
         "xs[1].append(4)\nrest = list(g)",
         "other = list(h)",
         "assert (first, rest, other) == ((1, 1), [2, 3, 4], [2, 3, 4]) and not list(g)",
+    ],
+    "a list that its own step makes": [
+        "xs = [1, 2, 3]; g = (x for x in xs)",
+        "box = [xs]",
+        "box[0].append(4)",
+        "rest = [next(g)]; box[0].append(5)",
+        "rest += g; assert box[0] is xs and rest == [1, 2, 3, 4, 5]",
+    ],
+    "an iterator that a later step takes from": [
+        "xs = [1, 2, 3]; g = (x for x in xs); m = map(abs, xs)",
+        "first = next(m)",
+        "xs.append(4); rest = list(g), list(m); assert (first, rest) == (1, ([1, 2, 3, 4], [2, 3, 4]))",
+    ],
+    "parts of what its own step changes, in a function, a class and a closure": [
+        "xs = [[1], [2]]",
+        "xs.append([3]); g = (x for x in xs); box = {'xs': xs}",
+        "def make(acc):\n    def add(n): acc.append(n)\n    return add\nadd = make(xs[1])",
+        "def put(n, xs=xs[0]): xs.append(n)\nclass Held:\n    part = xs[2]",
+        "held = Held()",
+        "put(4); add(5); held.part.append(6)\nrest = list(g)\n"
+        "assert rest == xs == [[1, 4], [2, 5], [3, 6]] and all(map(lambda a, b: a is b, rest, box['xs']))",
+    ],
+    "an array, of which a later step has a view": [
+        "import numpy as np\nxs, ys = np.arange(4), np.array([[1], None], dtype=object)\ng, h = (x for x in xs), (y for y in ys)",
+        "tail, first = xs[2:], ys[:1]",
+        "tail[0] = 9; first[0] = 7; rest = list(g), list(h); xs[3] = 8\n"
+        "assert rest == ([0, 1, 9, 3], [7, None]) and tail[1] == 8 and ys[0] == 7",
     ],
     "an object and its part": [
         "class Node:\n"
