@@ -11,10 +11,12 @@ import subprocess
 import sys
 import threading
 import types
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -430,3 +432,62 @@ def test_iterators_that_have_nothing_left_stay_what_they_are() -> None:
         again = codec.decode(codec.encode(each).stream)
         assert type(again) is type(each)
         assert [*again] == []
+
+
+class Told(list[Any]):
+    """As bokeh's properties are: it tells of each change, to whom it knows as an attribute."""
+
+    def __init__(self, items: Any) -> None:
+        super().__init__(items)
+        self.seen: list[Any] = []
+        self.me = self
+
+    def extend(self, items: Any) -> None:
+        self.seen.append([*items])
+        super().extend(items)
+
+    append = __iadd__ = extend  # type: ignore[assignment]
+
+
+class Noted(dict[str, Any]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.seen.append(key)
+        super().__setitem__(key, value)
+
+    def __iter__(self) -> Any:
+        raise AssertionError("nobody asks")
+
+
+def test_containers_have_their_attributes_before_they_are_filled() -> None:
+    """And not by their own methods, which would count once more."""
+    told, noted = Told([1, 2]), Noted()
+    told.extend([3])
+    noted["a"] = told
+    got, other = round_trip([told, noted])
+    assert (type(got), got[:3], got.seen, got.me is got) == (Told, [1, 2, 3], [[3]], True)
+    assert (type(other), other["a"] is got, other.seen) == (Noted, True, ["a"])
+
+
+def test_weak_reference_to_what_is_in_the_stream() -> None:
+    held = Told([])
+    got, reference, again = round_trip([held, weakref.ref(held), weakref.ref(held)])
+    assert reference is again
+    assert reference() is got
+    with pytest.raises(NotSaved, match="ReferenceType"):
+        Codec({}).encode([weakref.ref(held)])
+    with pytest.raises(NotSaved, match="ReferenceType"):
+        Codec({}).encode([held, weakref.ref(held, print)])
+
+
+def test_function_that_names_no_module_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = eval("lambda: 5", {})
+    function.__module__ = None
+    assert round_trip(function)() == 5
+    asked, look = [], cloudpickle.cloudpickle._whichmodule
+    monkeypatch.setattr(cloudpickle.cloudpickle, "_whichmodule", lambda *args: asked.append(args[0]) or look(*args))
+    assert round_trip(function)() == 5
+    assert function not in asked

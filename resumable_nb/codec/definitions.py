@@ -12,8 +12,11 @@ import enum
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
+
+import cloudpickle
 
 from resumable_nb.attributes import told
 from resumable_nb.canonical import module_named
@@ -256,3 +259,16 @@ def _generated(function: object) -> bool:
 def _plain(field: dataclasses.Field[Any]) -> str:
     default = field.default if type(field.default) in _ATOMS else type(field.default).__name__
     return f"{default!r} {field.init} {field.repr} {field.compare} {field.hash} {field.kw_only}"
+
+
+def reduced_function(pickler: Any, function: types.FunctionType) -> Any:
+    """What cloudpickle makes of a function. It looks for one that names no module in all modules, each time anew."""
+    if function.__module__ is None and function in _nowhere:
+        return pickler._dynamic_function_reduce(function)
+    found = cloudpickle.Pickler.reducer_override(pickler, function)
+    if function.__module__ is None and found is not NotImplemented:
+        _nowhere.add(function)
+    return found
+
+
+_nowhere: Final[weakref.WeakSet[types.FunctionType]] = weakref.WeakSet()

@@ -8,6 +8,7 @@ import operator
 import pickle
 import sys
 import types
+import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,7 +20,7 @@ from resumable_nb.canonical import module_named
 from resumable_nb.codec import enums, graphs, rebuild
 from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map, writeable
 from resumable_nb.codec.classes import layout, own_state
-from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled
+from resumable_nb.codec.definitions import CachedFunction, Definitions, importable, is_filled, reduced_function
 from resumable_nb.codec.special import Reduced, bare, makes_itself, special
 from resumable_nb.codec.tensors import in_memory, keeping_gradients, reduce_tensor, tensor_type
 
@@ -119,6 +120,7 @@ class _Reducer:
         self._memories: dict[tuple[int, int], _Memory] = {}
         self._cells: dict[int, types.CellType] = {}
         self._sources: dict[str, tuple[str, str] | None] = {}
+        self._met: set[int] = set()
 
     def _owned(self, thing: object) -> list[Any]:
         return [*self._definitions.owned(thing)] if isinstance(thing, type) else [thing]
@@ -139,6 +141,7 @@ class _Reducer:
     def reducer_override(self, thing: Any) -> Reduced:
         kind = type(thing)
         self.kinds.add(kind)
+        self._met.add(id(thing))
         if kind is types.FunctionType or issubclass(kind, type):
             module_named(told(thing, "__module__"))  # cloudpickle asks those alone that are loaded
             return self._function(thing) if kind is types.FunctionType else self._class(thing)
@@ -160,7 +163,7 @@ class _Reducer:
         return key, False
 
     def _function(self, function: types.FunctionType) -> Reduced:
-        usual = cloudpickle.Pickler.reducer_override(self, function)
+        usual = reduced_function(self, function)
         if usual is NotImplemented:
             return usual
         if where := importable(function):  # in a way that pickle does not go
@@ -233,6 +236,11 @@ class _Reducer:
             return rebuild.make_reference, key
         state = {name: value for name, value in vars(function).items() if name != "__wrapped__"}
         return rebuild.make_cached, (function.__wrapped__, function.cache_parameters()), state
+
+    def _weak(self, reference: weakref.ref[Any]) -> Reduced:
+        """To what stands in the stream on its own, and lives on when it is read."""
+        met = reference.__callback__ is None and id(reference()) in self._met
+        return (weakref.ref, (reference(),)) if met else NotImplemented
 
     # --- arrays
 
@@ -350,7 +358,11 @@ class DeepEncoder(_Reducer, pickle._Pickler):
         return types.MethodType(getattr(cloudpickle.Pickler, name), self)
 
 
-_METHODS: Final[dict[type, Handler]] = {types.CellType: _Reducer._cell, CachedFunction: _Reducer._cached}
+_METHODS: Final[dict[type, Handler]] = {
+    types.CellType: _Reducer._cell,
+    CachedFunction: _Reducer._cached,
+    weakref.ref: _Reducer._weak,
+}
 _handlers: dict[type, Handler | None] = {}
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copyreg
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from resumable_nb.canonical import user_module
 from resumable_nb.groups import is_atom
 
 Reduced = Any
+_FILLING: Final = {list: ("append", "extend"), dict: ("__setitem__",)}
+"""Kinds of containers, with the methods through which pickle fills them."""
 
 
 def careful(kind: type) -> Callable[[Any], Reduced] | None:
@@ -63,6 +65,38 @@ def _reduce(thing: Any) -> Reduced:
     own, slots = state if isinstance(state, tuple) else (state, None)
     first = [{name: value for name, value in (each or {}).items() if is_atom(value)} for each in (own, slots)]
     return make_filled, (*first, *args), state, items, pairs, set_state
+
+
+def container(kind: type) -> Callable[[Any], Reduced] | None:
+    """How containers of this class are reduced, where pickle would fill them before they have their attributes.
+
+    A list that tells its owners of each change does not know them yet. ``None``: in the usual way.
+    """
+    base = next((each for each in _FILLING if issubclass(kind, each)), None)
+    if base is None or kind is base or not kind.__dictoffset__:
+        return None
+    own = {name for each in kind.__mro__[: kind.__mro__.index(base)] for name in vars(each)}
+    if own & {"__setstate__", "__getstate__", "__getnewargs__", "__getnewargs_ex__", "__reduce__", "__reduce_ex__"}:
+        return None
+    return _reduce_container if own.intersection(_FILLING[base]) else None
+
+
+def _reduce_container(thing: Any) -> Reduced:
+    make, args, state, items = (*object.__reduce_ex__(thing, 5), None, None)[:4]
+    if make is not copyreg.__newobj__ or not state:  # type: ignore[attr-defined]  # typeshed leaves it out
+        return NotImplemented
+    # Not by the methods of its class, which may count, check or tell.
+    held = [*list.__iter__(thing)] if items is not None else [*dict.items(thing)]
+    return make_empty, args, (state, held), None, None, set_contents
+
+
+def set_contents(thing: Any, found: Any) -> None:
+    state, held = found
+    set_state(thing, state)
+    if isinstance(thing, list):
+        list.extend(thing, held)
+    else:
+        dict.update(thing, held)
 
 
 def make_filled(own: dict[str, Any], slots: dict[str, Any], kind: type, *args: Any) -> Any:

@@ -22,7 +22,7 @@ import cloudpickle
 from resumable_nb.attributes import own_dict
 from resumable_nb.codec import enums, handles, iterators, rebuild, reopen, views
 from resumable_nb.codec.definitions import importable
-from resumable_nb.codec.objects import careful
+from resumable_nb.codec.objects import careful, container
 from resumable_nb.widgets import is_shell, is_tied
 
 Reduced = Any
@@ -206,6 +206,8 @@ def special(kind: type) -> Reduce | None:
         return _executor
     if (kind.__module__, kind.__name__) == ("sklearn.utils._bunch", "Bunch"):
         return _bunch
+    if (filled := container(kind)) is not None:
+        return lambda thing: filled(thing) if own_dict(thing) is not thing else _own_dict(thing)
     if issubclass(kind, dict) and kind.__dictoffset__ and not any(map(_reduces_itself, kind.__mro__)):
         return _own_dict
     if kind.__name__ == "RandomState" and "mtrand" in str(kind.__module__):
