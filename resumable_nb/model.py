@@ -355,12 +355,12 @@ class Manifest(Stored, frozen=True, kw_only=True):
     """Name to what it is bound to: ``package.module`` or ``package.module:attribute``."""
     alike: dict[str, tuple[str, str]] = {}  # the same, and what is there: else to what was saved
     unsaved: dict[str, str] = {}
+    mark: str = ""  # tells a manifest with such from those of other steps that say the same
     digests: dict[str, str] = {}
     """Canonical digest of each saved name, after the step."""
     outlines: dict[str, str] = {}
     """The same of names without canonical content, unsaved ones too: what has none counts by its type."""
-    along: dict[str, list[str]] = {}
-    """Unsaved name to the saved ones that share objects with it."""
+    along: dict[str, list[str]] = {}  # unsaved name to the saved ones that share objects with it
     companions: tuple[str, ...] = ()
     """Saved because they share with a changed variable: bound again where an equal value is; no newer one is lost."""
     perhaps: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,8 @@ class Replays:
         self.execute: Execute | None = None
         self.can_execute: Callable[[str], bool] = lambda _text: False
         self._busy: set[tuple[str, str]] = set()
+        self._through: dict[str, frozenset[str]] = {}
+        """What the bodies of steps look up in functions of objects that other steps make again."""
         snapshots.reader.again = self._compute
 
     def may_wait(self, space: Namespace, record: StepRecord) -> bool:
@@ -130,7 +132,7 @@ class Replays:
             record.id, version=record.version, key=record.key, continuing=True, replayed_for=", ".join(owed.names)
         )
         with self._snapshots.owing.aside(space, before), _kept(before, owed.past), scope.entered(inner):
-            if changes := _changes(record.key, skipped.key(), before):
+            if changes := _changes(record.key, skipped.key(), before, owed.past.owed):
                 raise _impossible(owed, "; ".join(map(str, changes)))
             if record.random:
                 set_random_state(self._journal.blob(record.random))
@@ -153,9 +155,28 @@ class Replays:
         names |= {name for name, value in past.variables.items() if callable(value) or type(value).__name__ == "module"}
         if body.dynamic:
             names |= past.names()
+        while True:
+            names |= self._through.get(owed.step, frozenset())
+            found = self._found(space, owed, names, seen, given)
+            with self._snapshots.owing.aside(space, found):
+                more = (self._snapshots.reach(space, body) & past.names()) - names
+            if not more:
+                return found
+            self._through[owed.step] = self._through.get(owed.step, frozenset()) | more
+
+    def _found(
+        self,
+        space: Namespace,
+        owed: Owed,
+        names: Collection[str],
+        seen: Mapping[str, str],
+        given: Mapping[str, object] | None,
+    ) -> dict[str, object]:
+        past = owed.past
         earlier: dict[int, Owed] = {id(past.owed[name]): past.owed[name] for name in names if name in past.owed}
         living = self._living(space, owed, given)
-        found = living | self._snapshots.owing.private(space, past, names - past.owed.keys() - living.keys(), seen)
+        wanted = {*names} - past.owed.keys() - living.keys()
+        found = living | self._snapshots.owing.private(space, past, wanted, seen)
         for each in earlier.values():
             made, _ = self._make_again(space, each, found)
             # A generator calls functions that this body does not mention.
@@ -173,12 +194,17 @@ class Replays:
         return found if owed.is_as_left(canonical(found)) else {}
 
 
-def _changes(then: StepKey, now: StepKey, before: dict[str, object]) -> list[object]:
-    """What the body would find otherwise than it did. Where a value has no content, who made it is not asked again."""
+def _changes(then: StepKey, now: StepKey, before: dict[str, object], made_again: Container[str]) -> list[object]:
+    """What the body would find otherwise than it did.
+
+    Where a value has no content, who made it is not asked again; nor what is in one that another replay has just made
+    of the same: its numbers may be those of this kernel.
+    """
+    inputs = {change: change.name.removeprefix(ASSIGNED) for change in plan.differences(then, now)}
     return [
         change
-        for change in plan.differences(then, now)
-        if not (change.part == "input" and _has_no_content(before.get(change.name.removeprefix(ASSIGNED))))
+        for change, name in inputs.items()
+        if not (change.part == "input" and (name in made_again or _has_no_content(before.get(name))))
         and not change.name.startswith((PART, RANDOM, SHARING))  # what it shows; what it is put back with
     ]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
@@ -67,3 +69,53 @@ def state_of(thing: Any) -> str:
         return repr(sorted(thing.get_state().items()))
     except Exception:  # any code may stand behind a trait
         return ""
+
+
+def parts_of(thing: Any) -> list[Any]:
+    """What a widget holds beside what a front end sees of it: other widgets, what is to be called, its attributes.
+
+    Empty for anything else, and for what else is one with its kernel.
+    """
+    if not is_tied(type(thing)) or not hasattr(thing, "get_state"):
+        return []
+    own = vars(thing)
+    traits = own.get(_TRAITS, {})
+    seen = [traits[name] for name in traits.get("keys", ()) if name in traits]
+    return [*seen, *(value for name, value in own.items() if name != _TRAITS)]
+
+
+_TRAITS: Final = "_trait_values"
+_FEW: Final = 10_000
+
+
+def functions_of(thing: Any) -> Iterator[types.FunctionType]:
+    """The functions that a widget calls when it changes or is clicked, and those of the widgets in it."""
+    todo, seen = [thing], {id(thing)}
+    while todo and len(seen) < _FEW:
+        each = todo.pop()
+        inner: list[Any] = []
+        match each:
+            case types.FunctionType():
+                yield each
+            case types.MethodType():
+                inner = [each.__self__, each.__func__]
+            case functools.partial():
+                inner = [each.func, *each.args, *each.keywords.values()]
+            case dict():
+                inner = [*each.values()]
+            case list() | tuple() | set():
+                inner = [*each]
+            case _ if is_tied(type(each)):
+                inner = parts_of(each)
+            case _ if (type(each).__module__, type(each).__name__) in _CALLING:
+                inner = [*vars(each).values()]
+        inner = [part for part in inner if id(part) not in seen]
+        seen.update(map(id, inner))
+        todo += inner
+
+
+_CALLING: Final = frozenset(
+    {("ipywidgets.widgets.widget", "CallbackDispatcher")}
+    | {("traitlets.traitlets", "link"), ("traitlets.traitlets", "directional_link")}
+)
+"""Objects of the libraries that know what to call."""

@@ -27,11 +27,11 @@ from blake3 import blake3
 from resumable_nb.attributes import own_dict
 from resumable_nb.canonical.definitions import Kind, kind_of, wrapper_of
 from resumable_nb.canonical.leaves import count, plain, shrink, text
-from resumable_nb.canonical.origin import qualified
+from resumable_nb.canonical.origin import home, qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node, Written
 from resumable_nb.errors import RAISED_BY, NoContent
 from resumable_nb.source import code_form
-from resumable_nb.widgets import is_shell, is_tied
+from resumable_nb.widgets import functions_of, is_shell, is_tied
 
 _NEW: Final = {copyreg.__newobj__, copyreg.__newobj_ex__, copyreg._reconstructor}  # type: ignore[attr-defined]  # typeshed leaves it out
 _SAID: Final = {"__notes__", RAISED_BY}
@@ -63,7 +63,9 @@ def object_expander(kind: type) -> Expander:
         return _buffer
     if is_shell(kind):
         return _shell
-    if issubclass(kind, _PASSING) or _is_restless(kind) or is_tied(kind):
+    if is_tied(kind):
+        return _tied
+    if issubclass(kind, _PASSING) or _is_restless(kind):
         return _passing
     if issubclass(kind, Iterator | AsyncIterator) and kind.__module__ in ("builtins", "itertools", "_csv"):
         return _passing
@@ -86,6 +88,13 @@ def _is_restless(kind: type) -> bool:
 
 def _passing(_value: object, _canon: Canonical) -> bytes:
     raise NoContent("it lives in this process only")
+
+
+def _tied(value: object, canon: Canonical) -> bytes:
+    for each in functions_of(value):  # whoever has it may have them called
+        if canon.is_user(home(each)):
+            canon.met(each)
+    return _passing(value, canon)
 
 
 def _shell(_value: object, _canon: Canonical) -> bytes:

@@ -15,7 +15,7 @@ from resumable_nb.attributes import own_dict, own_slots, told
 from resumable_nb.canonical import module_named
 from resumable_nb.codec.definitions import is_filled
 from resumable_nb.codec.encoder import Encoder
-from resumable_nb.widgets import state_of
+from resumable_nb.widgets import parts_of, state_of
 
 FINDABLE: Final = 1_000_000
 """How many objects are looked at in search of a path."""
@@ -83,7 +83,8 @@ class Probe(Encoder):
             self.offenders.append((thing, error))
             # A generator goes on and a file's position moves, and nothing shows it: no two looks are the same.
             look = next(_LOOKS) if _changes_unseen(kind) and not self._untouched else 0
-            return opaque, (kind.__qualname__, id(thing), look, state_of(thing))
+            # Its parts as its state: they may lead back to it.
+            return opaque, (kind.__qualname__, id(thing), look, state_of(thing)), parts_of(thing) or None
         return reduced
 
 

@@ -39,6 +39,9 @@ _TRANSPARENT: Final = frozenset(
 _FOREIGN: Final = ("IPython", "ipykernel", "resumable_nb", "traitlets")
 """The machinery round the notebook holds the namespace itself: nothing of it is anybody's variable."""
 
+_LINKS: Final = frozenset({("traitlets.traitlets", "link"), ("traitlets.traitlets", "directional_link")})
+"""But these are, and hold the user's widgets."""
+
 
 _RESULTS: Final = frozenset(
     {type(turn(getattr({}, name)())) for name in ("keys", "values", "items") for turn in (iter, reversed)}
@@ -81,7 +84,8 @@ def verdict_of(kind: type) -> Verdict:
 
 def _judge(kind: type) -> Verdict:
     numpy, pandas, torch = (sys.modules.get(name) for name in ("numpy", "pandas", "torch"))
-    if kind in ATOMS or (str(kind.__module__).partition(".")[0] in _FOREIGN and not issubclass(kind, type)):
+    foreign = str(kind.__module__).partition(".")[0] in _FOREIGN and (kind.__module__, kind.__name__) not in _LINKS
+    if kind in ATOMS or (foreign and not issubclass(kind, type)):
         return Verdict.STOP  # a class of the user's may have a metaclass of theirs: a widget
     if issubclass(kind, type | types.FunctionType | type(functools.lru_cache(lambda: None))):
         return Verdict.DEFINITION

@@ -63,6 +63,7 @@ class Binding:
             saved = {other for name in own for other in partners(group.joints.get(name, {}))} - own
             # What it was saved with is there, and nothing says that it is the same: an iterator that was made again.
             found |= {name for name in saved & space.variables.keys() if not manifest.digests.get(name)}
+        found -= manifest.unsaved.keys()  # which are made again with what they share
         return sorted(
             name for name in found if steps is None or any(self._left.is_left(space, name, each) for each in steps)
         )

@@ -183,18 +183,25 @@ class Owing:
     # --- what is still there
 
     def note(
-        self, space: Namespace, names: Collection[str], manifest_digest: str, survey: Survey, given: Collection[str]
+        self,
+        space: Namespace,
+        names: Collection[str],
+        manifest_digest: str,
+        survey: Survey,
+        given: Collection[str],
+        same: Collection[str] = (),
     ) -> None:
         """These could not be saved with that manifest, and are as it would have them.
 
-        ``given``: the variables that the body had found there; what it shares with them has to stay one.
+        ``given``: the variables that the body had found there; what it shares with them has to stay one. The ``same``
+        it has left as they were.
         """
         for name in names:
             value = space.variables[name]
             shared = (survey.group_of(name) - {*names}) & {*given} & space.variables.keys()
             beside = {each: space.variables[each] for each in shared}
             mark = self._surveyor.mark(space, name, value)
-            self._presence.note_unsaved(name, value, beside, manifest_digest, mark)
+            self._presence.note_unsaved(name, value, beside, manifest_digest, mark, same=name in same)
 
     def keep_place(self, group: Group, digests: Mapping[str, str]) -> None:
         """Remember where a value is that was saved or restored."""
@@ -300,6 +307,9 @@ class Owing:
         self._pending.forget(bound)
         survey = self._surveyor.survey(space, space.visible())
         self.note(space, list(owed.names), owed.manifest_digest, survey, owed.past.names())
+        for name in owed.names & known.keys() & {*other}:  # for later steps it is what was made then
+            mark = self._surveyor.mark(space, name, space.variables[name])
+            self._presence.note_loaded(name, space.variables[name], known[name], mark)
         self.forget(list(owed.names))
         return bound, other
 

@@ -43,8 +43,8 @@ class Presence:
         self._loaded: dict[str, tuple[int, str, str]] = {}
         """Values that may have another content since they were loaded than when they were saved: with their marks and
         the digests that they were saved with."""
-        self._unsaved: dict[str, tuple[dict[str, Callable[[], object]], str, str]] = {}
-        """Each with the variables whose objects it holds, from which manifest it is missing, and its mark."""
+        self._unsaved: dict[str, dict[str, tuple[dict[str, Callable[[], object]], str]]] = {}
+        """Each by the manifests from which it is missing, with the variables whose objects it holds, and its mark."""
         self._touched: set[str] = set()
         self._made: dict[int, tuple[weakref.ref[type], str]] = {}
 
@@ -94,11 +94,17 @@ class Presence:
         saved = self.as_saved(name, value, mark)
         return canonical({name: value}).get(name, "") if saved is MISSING else saved
 
-    def note_unsaved(self, name: str, value: Any, beside: Mapping[str, Any], manifest_digest: str, mark: str) -> None:
-        """``value`` could not be saved with that manifest, and holds what is in the variables ``beside`` it."""
+    def note_unsaved(
+        self, name: str, value: Any, beside: Mapping[str, Any], manifest_digest: str, mark: str, *, same: bool = False
+    ) -> None:
+        """``value`` could not be saved with that manifest, and holds what is in the variables ``beside`` it.
+
+        ``same``: it still is what it was for other manifests, too.
+        """
         there = {each: _reference(other) for each, other in {**beside, name: value}.items()}
-        self._unsaved[name] = (there, manifest_digest, mark)
-        self._touched.discard(name)
+        self._unsaved[name] = {**(self._unsaved.get(name, {}) if same else {}), manifest_digest: (there, mark)}
+        if not same:
+            self._touched.discard(name)
 
     @property
     def watching(self) -> bool:
@@ -116,10 +122,9 @@ class Presence:
 
         Nor is one left that holds what another variable was, and that variable is another object now.
         """
-        there, known_manifest, known_mark = self._unsaved.get(name, ({}, "", ""))
+        there, known_mark = self._unsaved.get(name, {}).get(manifest_digest, ({}, ""))
         same = bool(there) and all(variables.get(each, MISSING) is other() for each, other in there.items())
-        known = same and (known_manifest, known_mark) == (manifest_digest, mark)
-        return known and not (used_up and name in self._touched)
+        return same and known_mark == mark and not (used_up and name in self._touched)
 
     def is_there(
         self, variables: Mapping[str, Any], manifest: Manifest, group: Group, part: Collection[str], mark: Mark

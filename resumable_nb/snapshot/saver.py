@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import uuid
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -69,11 +70,13 @@ class Saver:
         work, builder = self._write(space, values, survey, sorted(groups, key=sorted))
         mark = functools.partial(look or self._surveyor.digest(space), survey, untouched=True)
         names = frozenset(name for group in work.groups for name in group.names)
-        # What cannot be saved, and holds what was changed in place, was changed too.
+        # What cannot be saved, and holds what was changed in place, was changed too. What shares with what the step has
+        # made, and cannot be saved either, is made again with it: else it would be two objects.
+        own = (changed | perhaps) & work.failed.keys()
         unsaved = {
             name: why
             for name, why in work.failed.items()
-            if name != RESULT and (name in changed | perhaps or not survey.group_of(name).isdisjoint(mutated))
+            if name != RESULT and not survey.group_of(name).isdisjoint({*own, *mutated})
         }
         alike = {
             name: found for name in {*names, *unsaved} - {RESULT} if (found := imports.alike(name, values[name], body))
@@ -93,6 +96,7 @@ class Saver:
             imports=origins | dict(modules or {}),
             alike=alike,
             unsaved=unsaved,
+            mark=uuid.uuid4().hex if unsaved else "",
             digests=digests,
             outlines=outlines({name: values[name] for name in {*names, *unsaved} - digests.keys() - {RESULT}}),
             along=sharing(set(survey.groups.values()), unsaved, names - {RESULT}) if unsaved else {},
@@ -103,7 +107,9 @@ class Saver:
             result=RESULT in names,
         )
         manifest_digest = work.row(msgspec.json.encode(manifest))
-        self._owing.note(space, list(unsaved), manifest_digest, survey, body.reads if body is not None else ())
+        same = {name for name in unsaved.keys() - own if survey.group_of(name).isdisjoint(mutated)}
+        reads = body.reads if body is not None else frozenset()
+        self._owing.note(space, list(unsaved), manifest_digest, survey, reads, same)
         for group in work.groups:
             self._definitions.update(group.refs)
         return Capture(
