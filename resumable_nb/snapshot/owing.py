@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -249,10 +250,13 @@ class Owing:
         living = {name: past.variables[name] for name in names if name in past.variables}
         apart = self._surveyor.survey(space, living).extended(living.keys() - found.keys())
         copies = self._surveyor.copy(space, {name: living[name] for name in apart})
-        # What a plain cell's generator goes through stays with it, where a skip has bound the name to what it had left.
-        stuck = {name for name in apart & found.keys() if copies[name] is living[name]}
-        same = canonical({name: living[name] for name in stuck if space.variables.get(name) is not living[name]})
-        return {**copies, **found, **{name: living[name] for name, mark in same.items() if mark == seen.get(name)}}
+        # Those that share with what nobody has saved: they stay one. What cannot be copied is handed over only where a
+        # skip has bound the name to something else.
+        free = {name for name in apart & found.keys() if space.variables.get(name) is not copies[name]}
+        same = {
+            name for name, mark in canonical({name: living[name] for name in free}).items() if mark == seen.get(name)
+        }
+        return copies | {name: value for name, value in found.items() if name not in same}
 
     @contextlib.contextmanager
     def aside(self, space: Namespace, values: Mapping[str, Any]) -> Iterator[None]:
@@ -300,7 +304,7 @@ class Owing:
         near = self._near(space, owed, made)
         if not near and (lost := sorted(owed.along & again.keys())):
             raise NotSaved(f"what its body made is not one with {', '.join(lost)}", path="")
-        bound = [*owed.names, *(name for name in near if self._is(space, name, again))]
+        bound = [*owed.names, *(name for name in near if self._is(space, name, made, again))]
         self._unify(space, made, bound)
         new = {name: made[name] for name in bound}
         space.variables.update(graft(self._surveyor, space, space.visible(), new, living=True) | new)
@@ -335,13 +339,14 @@ class Owing:
                 if (living := twins.get(id(type(node)))) is not None:
                     node.__class__ = living
 
-    def _is(self, space: Namespace, name: str, again: Mapping[str, str]) -> bool:
+    def _is(self, space: Namespace, name: str, made: Mapping[str, Any], again: Mapping[str, str]) -> bool:
         """Whether a variable has the very value that the replay has made again, be it loaded or not.
 
-        Of what has no content (an iterator) nobody can tell: the one that was saved stands where later steps left it.
+        What has no content (an iterator) has it where it is written the same way: later steps may have taken from it.
         """
         if not again.get(name):
-            return False
+            there, mark = space.variables, functools.partial(self._surveyor.mark, space, name)
+            return name in there and mark(there[name]) == mark(made[name])
         entry = self._pending.get(name)
         if name in space.variables:
             return canonical({name: space.variables[name]}).get(name) == again.get(name)

@@ -99,6 +99,10 @@ class Pending:
         entry = self._entries.get(name)
         return entry is not None and entry.group is group
 
+    def is_result(self, group: Group) -> bool:
+        """Whether a result alone is to come from this group: its classes go on as later steps have left them."""
+        return all(entry.saved_as for entry in self.current(group).values())
+
     def current(self, group: Group) -> dict[str, Entry]:
         """The names whose value is to come from this group."""
         return {name: entry for name, entry in self._entries.items() if entry.group is group}

@@ -308,7 +308,8 @@ class Snapshots:
         self._loading.append(group)
         met: dict[int, Any] = {}
         try:
-            values = self._read(space, group, met, self.presence.beside(space.variables, made))
+            apart, beside = self._pending.is_result(group), self.presence.beside(space.variables, made)
+            values = self._read(space, group, met=met, beside=beside, apart=apart)
         except NotSaved as error:
             self.owing.fall_back(space, group, error)
             return
@@ -326,17 +327,15 @@ class Snapshots:
         self._pending.forget(current)
         self._tell_open(space, [name for name in current if name in space.variables])
 
-    def _read(
-        self, space: Namespace, group: Group, met: dict[int, Any], beside: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
+    def _read(self, space: Namespace, group: Group, **how: Any) -> Mapping[str, Any]:
         """Objects may look up a name that is pending, and that nothing of what they hold has said."""
         try:
-            return self.reader.values(self._surveyor.codec(space), group, met=met, beside=beside)
+            return self.reader.values(self._surveyor.codec(space), group, **how)
         except NotSaved as error:
             if not misses_a_name(error):
                 raise
             self.materialise(space)
-            return self.reader.values(self._surveyor.codec(space), group, met=met, beside=beside)
+            return self.reader.values(self._surveyor.codec(space), group, **how)
 
     def _tell_open(self, space: Namespace, names: Collection[str]) -> None:
         """For a body that is running, what is loaded now was there before."""

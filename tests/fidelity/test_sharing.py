@@ -85,6 +85,12 @@ ALIASES: dict[str, Row] = {
         check="assert array[3] == 7\nraw[4] = 8\nassert array[4] == 8",
     ),
     "the result and a variable are one": row("a = [1]\na", check="assert Out[max(Out)] is a"),
+    "a class attribute that a later step changes, and a result": row(
+        "class A: n = 1\nx = [2]\nA.x = x",
+        "x.append(1)\nx",
+        "d = [x]",
+        check="assert len(Out) and A.x is x is d[0] and x == [2, 1]",
+    ),
     "a result that is imported is no variable": row(
         "import math\nmath.sin",
         "type(math.sin(0))",
