@@ -175,13 +175,15 @@ class Replays:
         past = owed.past
         earlier: dict[int, Owed] = {id(past.owed[name]): past.owed[name] for name in names if name in past.owed}
         living = self._living(space, owed, given)
-        wanted = {*names} - past.owed.keys() - living.keys()
-        found = living | self._snapshots.owing.private(space, past, wanted, seen)
+        owing, own = self._snapshots.owing, {*names} - past.owed.keys() - living.keys()
+        own |= owing.tied(space, past, own, living)
+        found = owing.join(space, owing.private(space, past, own, seen), living)
         for each in earlier.values():
             made, _ = self._make_again(space, each, found)
             # A generator calls functions that this body does not mention.
             found = {name: value for name, value in made.items() if callable(value)} | found
-            found = self._snapshots.owing.joined_by(space, each, found, made)
+            again = {name: made[name] for name in (*each.names, *each.along) if name in made}
+            found = owing.join(space, found, again)
         return found
 
     def _living(self, space: Namespace, owed: Owed, given: Mapping[str, object] | None) -> dict[str, object]:

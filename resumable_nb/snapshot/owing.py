@@ -275,16 +275,17 @@ class Owing:
                 variables.update(kept)
                 self._owed = owed
 
-    def joined_by(self, space: Namespace, owed: Owed, found: dict[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
-        """What a body is to find, with what an earlier one has made again, also inside of what shares with that."""
-        new = {name: made[name] for name in (*owed.names, *owed.along) if name in made}
-        here = canonical({name: found[name] for name in owed.along & found.keys()})
-        equal = {
-            name: new[name]
-            for name, mark in canonical({name: new[name] for name in here if name in new}).items()
-            if here[name] == mark
-        }
-        return found | graft(self._surveyor, space, found, equal, living=False) | new
+    def join(self, space: Namespace, found: dict[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
+        """What a body is to find, with what was ``made`` again or lives, also inside of what shares with its equal."""
+        here = canonical({name: found[name] for name in made.keys() & found.keys()})
+        there = canonical({name: made[name] for name in here})
+        equal = {name: made[name] for name, mark in there.items() if here[name] == mark}
+        return {**found, **graft(self._surveyor, space, found, equal, living=False), **made}
+
+    def tied(self, space: Namespace, past: Past, names: Collection[str], others: Collection[str]) -> frozenset[str]:
+        """Those of the ``others`` that shared with some of the ``names`` in that past."""
+        then = {name: past.variables[name] for name in {*names, *others} if name in past.variables}
+        return self._surveyor.survey(space, then).extended(then.keys() & names) & {*others}
 
     def beside(self, owed: Owed, made: Mapping[str, Any]) -> frozenset[str]:
         """What has to be loaded before a replay is taken: classes, and what is to hold what that has ``made``, too."""

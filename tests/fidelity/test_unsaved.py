@@ -364,6 +364,16 @@ def test_a_plain_cells_generator_goes_on_through_what_a_later_step_has_changed(s
     )
 
 
+def test_a_generator_takes_the_name_of_its_list_from_which_another_name_stays(seeds: Seeds) -> None:
+    twice(
+        seeds,
+        "xs = g = [1]",
+        "%%resumable a\ng = (x for x in g)",
+        "%%resumable b\nxs.append(2)\nfirst = next(g)",
+        "xs.append(3)\nassert (first, list(g)) == (1, [2, 3])",
+    )
+
+
 SHARED = {
     "a list that others hold": [
         "xs = [1, 2]",
@@ -398,6 +408,13 @@ SHARED = {
         "xs = [1, 2, 3]; g = (x for x in xs); m = map(abs, xs)",
         "first = next(m)",
         "xs.append(4); rest = list(g), list(m); assert (first, rest) == (1, ([1, 2, 3, 4], [2, 3, 4]))",
+    ],
+    "a list that holds what has no content": [
+        "xs = [1, 2]; m = filter(None, xs); xs.append(m)",
+        "g = (x for x in xs); h = (x for x in xs)",
+        "it = iter(xs); first = next(h)",
+        "xs.append(3); rest = [*g]\n"
+        "assert rest[2] is m is xs[2] and len(rest) == 4 and first == next(it) == 1 and [*h] == [*it] == rest[1:]",
     ],
     "parts of what its own step changes, in a function, a class and a closure": [
         "xs = [[1], [2]]",
