@@ -40,7 +40,7 @@ from hypothesis import given, settings
 from matplotlib.figure import Figure
 
 from resumable_nb import threads
-from resumable_nb.canonical import arrays, carries_code, content, fingerprint, frames, turning
+from resumable_nb.canonical import arrays, carries_code, content, fingerprint, frames, turning, user_module
 from resumable_nb.canonical import columns as turned
 from resumable_nb.errors import NoContent
 
@@ -978,3 +978,17 @@ def test_what_changes_while_it_is_read_has_no_content() -> None:
 
     with pytest.raises(NoContent, match="it changed while it was read"):
         fingerprint(Busy([1, 2]))
+
+
+def test_code_that_a_library_made_of_its_own_file_is_not_the_users() -> None:
+    """As templates are: its globals say of no module that it is theirs."""
+
+    def made(path: str) -> Any:
+        space: dict[str, Any] = {}
+        exec(compile("def root(context): return context", path, "exec"), space)
+        del space["__builtins__"]
+        return space["root"]
+
+    theirs = str(pathlib.Path(pytest.__file__).with_name("page.html"))
+    for path, users in ((theirs, False), ("<template>", True), ("/home/me/page.html", True)):
+        assert bool(content([made(path)], is_user=user_module).definitions) == users

@@ -74,9 +74,15 @@ def qualified(thing: Any) -> str:
 
 
 def home(function: types.FunctionType) -> str:
-    """Name of the module that a function's code stands in. ``__module__`` may be that of what it wraps."""
+    """Name of the module that a function's code stands in. ``__module__`` may be that of what it wraps.
+
+    What a library has made of a file of its own (a template) stands in none, and is no code of the user's.
+    """
     name = function.__globals__.get("__name__")
-    return name if isinstance(name, str) else "__main__"
+    if isinstance(name, str):
+        return name
+    path = function.__code__.co_filename
+    return "__main__" if not Path(path).is_absolute() or _is_users_file(path) else "builtins"
 
 
 def is_ours(module: str) -> bool:
