@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
+import types
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from resumable_nb import plan, scope, settings
+from resumable_nb import databases, plan, scope, settings
+from resumable_nb.canonical import is_enrolled, leads_to_enrolled
 from resumable_nb.change import ASSIGNED, SHARING
 from resumable_nb.codec import data_of
 from resumable_nb.configured import PART, RANDOM
@@ -24,9 +27,29 @@ from resumable_nb.model import Group, StepKey, StepRecord
 from resumable_nb.randomness import random_state, set_random_state
 from resumable_nb.snapshot import Namespace, Owed, Past, Snapshots, canonical
 from resumable_nb.source import Body
+from resumable_nb.wording import few
 
 Execute = Callable[[str], None]
 """Runs the text of a cell, and shows nothing. Raises what the code raises."""
+
+
+_MANY: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The variables after a body has run again, and digests of the saved ones.
+
+    Where it has written to database ``files``, which was taken back, without what depends on that.
+    """
+
+    variables: dict[str, object]
+    digests: Mapping[str, str]
+    files: frozenset[str] = frozenset()
+
+
+World = dict[str, Made]
+"""What one replay has made so far, by step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +86,12 @@ class Replays:
 
     def expect(self, record: StepRecord, body: Body, key: Callable[[], StepKey], space: Namespace) -> None:
         """The step is about to be skipped, and may have to be replayed. ``key()`` is what it depends on, now."""
+        self._skipped.pop(record.id, None)  # the last in order
         self._skipped[record.id] = Skipped(record, body, key, space)
 
     def bring(self, space: Namespace, body: Body) -> None:
         """Bring back all that the code can reach, replayed where it has to be. Raises ``NotSaved``, ``Corrupt``."""
+        tried: set[str] = set()
         while True:
             names = self._snapshots.reach(space, body)
             self._snapshots.materialise(space, names)
@@ -74,14 +99,16 @@ class Replays:
             if not due:
                 self._snapshots.presence.touch(names)
                 return
-            for owed in due:
-                self._replay(space, owed)
+            if tried.issuperset(each.step for each in due):
+                raise _impossible(due[0], "it writes to a database file")
+            tried |= {each.step for each in due}
+            self._replay(space, due, names)
 
     def load(self, space: Namespace, name: str) -> None:
         """One name, if it is owed."""
         for owed in self._snapshots.owing.due(space, [name]):
             if name in owed.names:
-                self._replay(space, owed)
+                self._replay(space, [owed], [name])
 
     def _compute(self, group: Group, name: str) -> Any:
         """A variable of a skipped step's group anew, for a gradient through it: the namespace stays as it is."""
@@ -93,28 +120,52 @@ class Replays:
         self._busy.add((owed.step, name))
         try:
             with self._snapshots.open.aside():
-                made, _ = self._make_again(self._skipped[owed.step].space, owed, {})
+                made = self._make_again(self._skipped[owed.step].space, owed, {}, {}).variables
         finally:
             self._busy.discard((owed.step, name))
         self._bus.emit("step.replayed", owed.step, names=[name], other=[])
         return made.get(name)
 
-    def _replay(self, space: Namespace, owed: Owed) -> None:
-        names = sorted(owed.names)
-        made, again = self._make_again(space, owed)
-        for name in names:
-            if name not in made:
-                raise _impossible(owed, f"its body did not make {name} again")
-        try:
-            other = self._snapshots.take(space, owed, made, again)
-        except NotSaved as error:
-            raise _impossible(owed, error.message) from error
-        self._bus.emit("step.replayed", owed.step, names=names, other=other)
+    def _replay(self, space: Namespace, due: Collection[Owed], wanted: Collection[str]) -> None:
+        """Make again what is due, and what that was made with: each body once, in order, so that all of it is one."""
+        world: World = {}
+        for each in self._in_order(due):
+            self._bring_about(space, each, world)
+        for step, made in world.items():
+            if (owed := self._snapshots.owing.of(step)) is None:
+                continue
+            lost = [name for name in sorted(owed.names) if name not in made.variables]
+            if lost and not made.files:
+                raise _impossible(owed, f"its body did not make {lost[0]} again")
+            if needed := [name for name in lost if name in wanted]:
+                raise _impossible(owed, f"to make {few(needed)} again, it would write to {few(sorted(made.files))}")
+            if lost:
+                rest = {name: why for name, why in owed.names.items() if name not in lost}
+                owed = dataclasses.replace(owed, names=rest, along=frozenset())
+            if owed.names:
+                try:
+                    other = self._snapshots.take(space, owed, made.variables, made.digests)
+                except NotSaved as error:
+                    raise _impossible(owed, error.message) from error
+                self._bus.emit("step.replayed", step, names=sorted(owed.names), other=other)
+
+    def _in_order(self, many: Collection[Owed]) -> list[Owed]:
+        """As their steps were skipped."""
+        place = {step: i for i, step in enumerate(self._skipped)}
+        return sorted(many, key=lambda owed: place.get(owed.step, -1))
+
+    def _bring_about(
+        self, space: Namespace, owed: Owed, world: World, given: Mapping[str, object] | None = None
+    ) -> dict[str, object]:
+        if owed.step not in world:
+            found = self._make_again(space, owed, world, given)
+            world[owed.step] = found  # after those that it needed
+        return world[owed.step].variables
 
     def _make_again(
-        self, space: Namespace, owed: Owed, given: Mapping[str, object] | None = None
-    ) -> tuple[dict[str, object], dict[str, str]]:
-        """The variables after the body has run again, apart from the namespace's own, and digests of the saved ones.
+        self, space: Namespace, owed: Owed, world: World, given: Mapping[str, object] | None = None
+    ) -> Made:
+        """The variables after the body has run again, apart from the namespace's own.
 
         ``given``: what the body of a later step is to find, where this one is a part of that.
         """
@@ -125,7 +176,7 @@ class Replays:
         if record.memory:
             raise _impossible(owed, "it uses the task's memory")
         try:
-            before = self._before(space, owed, skipped, given)
+            before = self._before(space, owed, skipped, world, given)
         except NotSaved as error:
             raise _impossible(owed, error.message) from error
         inner = scope.StepScope(
@@ -136,16 +187,36 @@ class Replays:
                 raise _impossible(owed, "; ".join(map(str, changes)))
             if record.random:
                 set_random_state(self._journal.blob(record.random))
-            try:
-                self.execute(record.text)
-            except Exception as error:
-                raise _impossible(owed, f"its body raised {type(error).__name__}: {error}") from error
-            self._snapshots.materialise(space, None)
+            raised = None
+            with databases.untouched() as written:
+                try:
+                    self.execute(record.text)
+                    self._snapshots.materialise(space, None)
+                except Exception as error:
+                    raised = error
             made = space.visible()
-            return made, canonical({name: made[name] for name in owed.manifest.digests if name in made})
+            digests = canonical({name: made[name] for name in owed.manifest.digests if name in made})
+            if raised is not None and not written:
+                raise _impossible(owed, f"its body raised {type(raised).__name__}: {raised}") from raised
+            if written:
+                made, digests = self._without_rows(owed, before, made if raised is None else {}, digests), {}
+            return Made(made, digests, frozenset(written))
+
+    @staticmethod
+    def _without_rows(
+        owed: Owed, before: Mapping[str, object], made: dict[str, object], digests: Mapping[str, str]
+    ) -> dict[str, object]:
+        """Of what a body has made that writes to a file: what is not of the rows that were taken back.
+
+        Where the file led to other values than before, nothing but what it had found.
+        """
+        as_recorded = all(owed.manifest.digests[name] == mark for name, mark in digests.items())
+        bound = {name for name in made if name not in before or made[name] is not before[name]}
+        kept = {name: value for name, value in made.items() if as_recorded and not _is_of_rows(value)}
+        return {name: value for name, value in before.items() if name not in bound} | kept
 
     def _before(
-        self, space: Namespace, owed: Owed, skipped: Skipped, given: Mapping[str, object] | None
+        self, space: Namespace, owed: Owed, skipped: Skipped, world: World, given: Mapping[str, object] | None
     ) -> dict[str, object]:
         """What the body had found, each time anew: it may change it in place."""
         past, key, body = owed.past, skipped.record.key, skipped.body
@@ -157,7 +228,7 @@ class Replays:
             names |= past.names()
         while True:
             names |= self._through.get(owed.step, frozenset())
-            found = self._found(space, owed, names, seen, given)
+            found = self._found(space, owed, names, seen, world, given)
             with self._snapshots.owing.aside(space, found):
                 more = (self._snapshots.reach(space, body) & past.names()) - names
             if not more:
@@ -170,21 +241,36 @@ class Replays:
         owed: Owed,
         names: Collection[str],
         seen: Mapping[str, str],
+        world: World,
         given: Mapping[str, object] | None,
     ) -> dict[str, object]:
-        past = owed.past
-        earlier: dict[int, Owed] = {id(past.owed[name]): past.owed[name] for name in names if name in past.owed}
-        living = self._living(space, owed, given)
-        owing, own = self._snapshots.owing, {*names} - past.owed.keys() - living.keys()
+        past, names = owed.past, {*names}
+        earlier = {past.owed[name].step: past.owed[name] for name in names if name in past.owed}
+        leads = any(leads_to_enrolled(past.variables.get(name)) for name in names)
+        if leads or any(each.enrolled for each in (owed, *earlier.values())):  # the library may lead to all of them
+            names |= {name for name, each in past.owed.items() if name in each.enrolled}
+            earlier |= {each.step: each for each in past.owed.values() if each.enrolled}
+        living = self._living(space, owed, given) | self._brought(space, past, names)
+        earlier = {step: each for step, each in earlier.items() if not {*each.names} & names <= living.keys()}
+        owing, own = self._snapshots.owing, names - past.owed.keys() - living.keys()
         own |= owing.tied(space, past, own, living)
         found = owing.join(space, owing.private(space, past, own, seen), living)
-        for each in earlier.values():
-            made, _ = self._make_again(space, each, found)
+        for each in self._in_order(earlier.values()):
+            made = self._bring_about(space, each, world, found)
             # A generator calls functions that this body does not mention.
             found = {name: value for name, value in made.items() if callable(value)} | found
             again = {name: made[name] for name in (*each.names, *each.along) if name in made}
             found = owing.join(space, found, again)
         return found
+
+    def _brought(self, space: Namespace, past: Past, names: Collection[str]) -> dict[str, object]:
+        """What the body had found, and an earlier replay has brought: all others hold that by now."""
+        owing, there = self._snapshots.owing, space.variables
+        return {
+            name: there[name]
+            for name in names & past.owed.keys() & there.keys()
+            if owing.get(name) is None and owing.is_brought(space, name, past.owed[name])
+        }
 
     def _living(self, space: Namespace, owed: Owed, given: Mapping[str, object] | None) -> dict[str, object]:
         """What the body left as it was and shares with what it made: the very objects that all others hold by now."""
@@ -206,12 +292,33 @@ def _changes(then: StepKey, now: StepKey, before: dict[str, object], made_again:
     return [
         change
         for change, name in inputs.items()
-        if not (change.part == "input" and (name in made_again or _has_no_content(before.get(name))))
+        if not (change.part == "input" and name in made_again)
+        and not _is_made_again(change.part, before.get(name))
         and not change.name.startswith((PART, RANDOM, SHARING))  # what it shows; what it is put back with
     ]
 
 
-def _has_no_content(value: object) -> bool:
+def _is_of_rows(value: object) -> bool:
+    """Whether it holds objects of a class that a library keeps books about: each may stand for a row."""
+    todo: list[Any] = [value]
+    seen: set[int] = set()
+    while todo and len(seen) < _MANY:
+        here = todo.pop()
+        if id(here) in seen or isinstance(here, type | types.ModuleType | types.FunctionType):
+            continue
+        seen.add(id(here))
+        if is_enrolled(type(here)):
+            return True
+        todo += gc.get_referents(here)
+    return bool(todo)
+
+
+def _is_made_again(part: str, value: object) -> bool:
+    """Whether a value counts by what made it."""
+    if isinstance(value, type) and is_enrolled(value):
+        return True
+    if part != "input":
+        return False
     try:
         fingerprint(value)
     except NoContent:
@@ -227,6 +334,7 @@ def _kept(before: Mapping[str, object], past: Past) -> Iterator[None]:
     """
     random, configured = random_state(), settings.state()
     classes = [each for each in before.values() if isinstance(each, type) and each.__module__ == "__main__"]
+    classes = [each for each in classes if not is_enrolled(each)]  # what a replay enters, the library has to keep
     attributes = [(kind, dict(vars(kind))) for kind in classes]
     for kind in past.classes.keys() & set(classes):
         _set(kind, data_of(kind), past.classes[kind])

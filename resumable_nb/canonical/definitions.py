@@ -11,6 +11,7 @@ from typing import Any, Final
 from blake3 import blake3
 
 from resumable_nb.attributes import own_dict, registered_of
+from resumable_nb.canonical.enrolled import is_enrolled, is_librarys
 from resumable_nb.canonical.leaves import count, plain_keys, text
 from resumable_nb.canonical.origin import home, is_ours, qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node
@@ -34,6 +35,10 @@ _TRAITS: Final = frozenset(
     }
 )  # fmt: skip
 """What traitlets gathers from a class and its bases. The bases' traits change when the first object is made."""
+
+
+_BOOKS: Final = frozenset({"__annotations__", "__doc__", "__init__", "__table_args__", "__mapper_args__"})
+"""Members of an enrolled class that its statement says, and that the library may put others in the place of."""
 
 
 class TypeName:
@@ -156,6 +161,8 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
         and not isinstance(each, types.MemberDescriptorType | types.GetSetDescriptorType)
         and (not name.startswith("__pydantic_") or name == "__pydantic_fields__")
     }
+    if is_enrolled(value):  # what the library makes of it changes as it goes; what made it is known elsewhere
+        members = {name: each for name, each in members.items() if name not in _BOOKS and not is_librarys(each)}
     if not members.get("__annotations__", True):
         del members["__annotations__"]  # the interpreter has put it there for somebody who asked
     elif "__annotations__" in members:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import cloudpickle
 
 from resumable_nb.attributes import told
-from resumable_nb.canonical import module_named
+from resumable_nb.canonical import ENROLLED, is_enrolled, module_named
 from resumable_nb.codec import enums, graphs, rebuild
 from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map, writeable
 from resumable_nb.codec.classes import layout, own_state
@@ -215,6 +215,8 @@ class _Reducer:
         key, held = self._reference(kind)
         if not held:
             return rebuild.make_reference, key
+        if is_enrolled(kind):
+            raise pickle.PicklingError(f"{kind.__qualname__} is a class {ENROLLED}")
         make, args, state, _, _, setter = usual
         state = (own_state(kind, state[0]), *state[1:])
         if issubclass(kind, enum.Enum):

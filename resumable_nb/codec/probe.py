@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from resumable_nb.attributes import own_dict, own_slots, told
-from resumable_nb.canonical import module_named
+from resumable_nb.canonical import content, is_enrolled, module_named
 from resumable_nb.codec.definitions import is_filled
 from resumable_nb.codec.encoder import Encoder
 from resumable_nb.widgets import parts_of, state_of
@@ -82,6 +82,8 @@ class Probe(Encoder):
             error.__traceback__ = error.__context__ = None  # whose frames hold us, and with us the value
             self.offenders.append((thing, error))
             # A generator goes on and a file's position moves, and nothing shows it: no two looks are the same.
+            if issubclass(kind, type) and is_enrolled(thing):
+                return opaque, (thing.__qualname__, id(thing), 0, content(thing, lenient=True).digest)
             look = next(_LOOKS) if _changes_unseen(kind) and not self._untouched else 0
             # Its parts as its state: they may lead back to it.
             return opaque, (kind.__qualname__, id(thing), look, state_of(thing)), parts_of(thing) or None

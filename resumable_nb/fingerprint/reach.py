@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -13,7 +14,17 @@ from typing import Any, Final, Protocol
 
 from blake3 import blake3
 
-from resumable_nb.canonical import Content, carries_code, content, fingerprint, home, is_plain, module_named, wrapper_of
+from resumable_nb.canonical import (
+    Content,
+    carries_code,
+    content,
+    fingerprint,
+    home,
+    is_enrolled,
+    is_plain,
+    module_named,
+    wrapper_of,
+)
 from resumable_nb.errors import NoContent
 from resumable_nb.model import MISSING, Missing, digest
 from resumable_nb.preview import is_secret
@@ -200,6 +211,9 @@ class Reach:
         if where != NOTEBOOK and value is definition:
             label = qualified_in(where, definition)
         found = content(value, is_user=self._is_user, lenient=True)
+        if isinstance(value, type) and is_enrolled(value):  # its members say less of it than what has made it
+            mark = self._provenance(label)
+            found = dataclasses.replace(found, digest=digest(f"{found.digest} {mark}".encode()))
         known = self.functions.setdefault(label, found.digest)
         if known != found.digest:  # two of one name: a definition was replaced, and the old one is still in use
             self.functions[f"{label} {found.digest[:8]}"] = found.digest

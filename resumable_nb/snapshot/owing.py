@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from resumable_nb.canonical import ENROLLED, is_enrolled, leads_to_enrolled
 from resumable_nb.codec import data_of, used_up
 from resumable_nb.errors import NotSaved
 from resumable_nb.groups import Joints, Survey
@@ -52,6 +53,11 @@ class Owed:
     """All that share objects with them by now, later steps' variables too, each with a digest of what is shared."""
     past: Past
 
+    @property
+    def enrolled(self) -> frozenset[str]:
+        """The classes among it that a library has entered into a registry: all of those belong together."""
+        return frozenset(name for name, why in self.names.items() if why.endswith(f"{name} is a class {ENROLLED}"))
+
     def shared(self) -> frozenset[str]:
         """The saved names that shared with them when the step had ended."""
         return frozenset(each for name in self.names for each in self.manifest.along.get(name, ()))
@@ -93,12 +99,23 @@ class Owing:
     def get(self, name: str) -> Owed | None:
         return self._owed.get(name)
 
+    def of(self, step: str) -> Owed | None:
+        """What a step owes, now."""
+        return next((owed for owed in self._owed.values() if owed.step == step), None)
+
     def due(self, space: Namespace, names: Collection[str]) -> list[Owed]:
         """What has to be replayed before code that reaches these names runs, each once."""
         if not space.lazy:
             return []
         self.forget(self._owed.keys() & space.variables.keys())  # bound to something else by now
-        return self._with(names)
+        return self._with(self._together(space, names))
+
+    def _together(self, space: Namespace, names: Collection[str]) -> Collection[str]:
+        """With one class that a library knows, all of them: it may lead to those."""
+        enrolled = frozenset[str]().union(*(owed.enrolled for owed in self._owed.values()))
+        there = (space.variables.get(name) for name in names) if enrolled else ()
+        used = not enrolled.isdisjoint(names) or any(map(leads_to_enrolled, there))
+        return {*names, *enrolled} if used else names
 
     def _with(self, names: Collection[str]) -> list[Owed]:
         found = {
@@ -144,6 +161,7 @@ class Owing:
     def _now(self, space: Namespace) -> Past:
         variables = space.visible()
         kinds = [each for each in variables.values() if isinstance(each, type) and each.__module__ == "__main__"]
+        kinds = [each for each in kinds if not is_enrolled(each)]
         classes = {kind: self._surveyor.copy(space, data_of(kind)) for kind in kinds}
         return Past(variables, self._pending.current_entries(), dict(self._owed), classes)
 
@@ -223,6 +241,10 @@ class Owing:
             if not there or not self._is_left(space, name, value, manifest_digest):
                 found[name] = why
         return found
+
+    def is_brought(self, space: Namespace, name: str, owed: Owed) -> bool:
+        """Whether the variable is the object that a replay has made of what was owed."""
+        return self._presence.is_of(name, space.variables[name], owed.manifest_digest)
 
     def _is_left(self, space: Namespace, name: str, value: Any, manifest_digest: str) -> bool:
         survey = self._surveyor.survey(space, {name: value})

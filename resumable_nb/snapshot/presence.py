@@ -106,6 +106,11 @@ class Presence:
         if not same:
             self._touched.discard(name)
 
+    def is_of(self, name: str, value: Any, manifest_digest: str) -> bool:
+        """Whether ``value`` is the object that could not be saved with that manifest, whatever was done to it since."""
+        there, _ = self._unsaved.get(name, {}).get(manifest_digest, ({}, ""))
+        return name in there and there[name]() is value
+
     @property
     def watching(self) -> bool:
         """Whether it matters which names code reaches."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from resumable_nb.canonical import is_enrolled
 from resumable_nb.codec import may_come_back_otherwise
 from resumable_nb.events import Bus
 from resumable_nb.groups import Joints, Survey
@@ -76,7 +77,7 @@ class Saver:
         unsaved = {
             name: why
             for name, why in work.failed.items()
-            if name != RESULT and not survey.group_of(name).isdisjoint({*own, *mutated})
+            if name != RESULT and (name in own or _holds(survey, name, values[name], {*own, *mutated}))
         }
         alike = {
             name: found for name in {*names, *unsaved} - {RESULT} if (found := imports.alike(name, values[name], body))
@@ -145,3 +146,9 @@ class Saver:
         self._presence.note(name, value, digest, group, mark)
         if digest and may_come_back_otherwise(met):
             self._presence.note_loaded(name, value, digest, mark())
+
+
+def _holds(survey: Survey, name: str, value: Any, mutated: Collection[str]) -> bool:
+    """A class that a library knows leads to all that it knows, and is what it was all the same."""
+    enrolled = isinstance(value, type) and is_enrolled(value)
+    return not enrolled and not survey.group_of(name).isdisjoint(mutated)
