@@ -75,6 +75,56 @@ def test_change_in_place_is_found(make: str, change: str) -> None:
     assert changed & {"x", "y", "C"}
 
 
+def test_what_leads_to_each_other_changes_together() -> None:
+    notebook = Notebook()
+    notebook.plain(
+        "class P: pass\na, b, c = P(), P(), P()\na.o, b.o, c.o = b, c, a\nbox, own = [a], [1]\nd = P(); d.own = own"
+    )
+    assert notebook.step("b.n = 1").changed == {"a", "b", "c", "box"}
+    assert notebook.step("own.append(2)").changed == {"own", "d"}
+    assert notebook.step("a.o.n").changed == frozenset()
+    assert notebook.step("a = P()").changed == {"a"}
+    assert notebook.step("a = b; c.n = 1").changed == {"a", "b", "c", "box"}
+
+
+def test_ring_whose_members_part_has_changed() -> None:
+    notebook = Notebook()
+    notebook.plain("class P: pass\na, b, c = P(), P(), P()\na.o, b.o, c.o = b, c, a")
+    assert notebook.step("a.o = c").changed == {"a", "c"} | {"b"}
+    assert notebook.step("del c.o, b.o").changed == {"a", "b", "c"}
+    assert notebook.step("b.n = 1").changed == {"b"}
+
+
+FIGURE = (
+    "from matplotlib.figure import Figure\nfig = Figure(); ax = fig.subplots(); line, = ax.plot([1, 2]); axes = [ax]"
+)
+
+
+def test_skip_in_one_kernel_leaves_a_figure_that_is_as_it_was() -> None:
+    notebook = Notebook()
+    made = notebook.step(FIGURE)
+    figure, line = notebook["fig"], notebook["line"]
+    notebook.skip(made)
+    assert notebook["fig"] is figure
+    assert notebook["line"] is line
+    assert notebook["axes"] == [figure.axes[0]]
+    assert notebook.step("fig.dpi, line.get_color()").changed == frozenset()
+
+
+@pytest.mark.parametrize("change", ["line.set_color('red')", "fig.set_dpi(50)", "ax.text(0, 0, 'x')"])
+def test_skip_in_one_kernel_brings_back_a_figure_that_was_changed(change: str) -> None:
+    notebook = Notebook()
+    made = notebook.step(FIGURE)
+    figure, line = notebook["fig"], notebook["line"]
+    colour, dpi = line.get_color(), figure.dpi
+    notebook.plain(change)
+    notebook.skip(made)
+    assert notebook["fig"] is not figure
+    assert notebook["line"].figure is notebook["fig"]
+    assert (notebook["line"].get_color(), notebook["fig"].dpi, len(notebook["ax"].texts)) == (colour, dpi, 0)
+    assert notebook["axes"] == notebook["fig"].axes
+
+
 def test_unreached_variables_are_left_alone() -> None:
     notebook = Notebook()
     notebook.plain("a, b = [1], [2]")

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import gc
 import io
+import itertools
 import pickle
 import random
 import sys
@@ -168,6 +169,15 @@ def _figure(figure: Any) -> Reduced:
     return make, args, (state, figure.canvas.manager.num), None, None, reopen.set_figure
 
 
+def _callbacks(registry: Any) -> Reduced:
+    """matplotlib's count on with each pickling: a figure that was only looked at would be another one then."""
+    reduced = registry.__reduce_ex__(5)
+    state = reduced[2]
+    if isinstance(state, dict) and isinstance(state.get("_cid_gen"), int):
+        registry._cid_gen = itertools.count(state["_cid_gen"])
+    return reduced
+
+
 _EXACT: Final[dict[type, Reduce]] = {
     types.CodeType: _code,
     memoryview: views.reduce_view,
@@ -208,6 +218,8 @@ def special(kind: type) -> Reduce | None:
         return _bunch
     if (filled := container(kind)) is not None:
         return lambda thing: filled(thing) if own_dict(thing) is not thing else _own_dict(thing)
+    if (kind.__module__, kind.__name__) == ("matplotlib.cbook", "CallbackRegistry"):
+        return _callbacks
     if issubclass(kind, dict) and kind.__dictoffset__ and not any(map(_reduces_itself, kind.__mro__)):
         return _own_dict
     if kind.__name__ == "RandomState" and "mtrand" in str(kind.__module__):

@@ -159,7 +159,7 @@ class _Trail:
     def _look_through(self, thing: Any) -> None:
         """Note what is in a library's object. Variables that share a figure do so in turn: nothing but look-ups here,
         for what is known."""
-        library, steps, within = id(thing), self.steps, self.within
+        library, steps, within, known = id(thing), self.steps, self.within, self.known
         todo = [(each, library, "") for each, _, _ in self._ways(thing)]
         todo.reverse()
         open_ = len(steps) - len(within)
@@ -168,7 +168,6 @@ class _Trail:
             key = id(thing)
             if key in within:
                 continue
-            self.kept.append(thing)
             if key in steps:
                 # A library's parts lead back to it.
                 if verdict_of(type(thing)) is not Verdict.TRANSPARENT and not self._leads_to(library, key):
@@ -176,7 +175,13 @@ class _Trail:
                 continue
             steps[key] = (parent, label)
             within[key] = library
-            todo += self._ways(thing)
+            parts = known.get(key)
+            if parts is None:
+                parts = known[key] = _Parts(thing)  # which keeps what it leads to
+            self.arrays += parts.spans
+            todo += parts.ways
+            if parts.definitions:
+                todo += [way for way in parts.definitions if id(way[0]) in self.inner]
 
     def _is_open(self, thing: Any, verdict: Verdict) -> bool:
         """Whether the ways through it are the user's."""

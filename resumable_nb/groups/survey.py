@@ -57,6 +57,15 @@ class Holding:
         """A guess at how much there is to write."""
         return 64 * len(self.nodes) + sum(int(each.nbytes) for each in (*self.arrays, *self.island))
 
+    def join(self, other: Holding) -> None:
+        """This one leads to all that the other holds."""
+        for mine, others in ((self.arrays, other.arrays), (self.island, other.island)):
+            known = set(map(id, mine))
+            mine += [each for each in others if id(each) not in known]
+        self.nodes |= other.nodes
+        self.definitions |= other.definitions
+        self.owned |= other.owned
+
 
 _NOTHING: Final = Holding()
 _NO_METADATA: Final = id(gc.get_referents(dataclasses.field().metadata)[0])
@@ -79,11 +88,16 @@ class Survey:
         """Indexes that are variables themselves: a frame may have one, too."""
         self._values = values
         self._walked: dict[str, Holding] = {}
+        self._tangled: dict[int, Holding] = {}
+        """What objects hold that were walked through, and in which one thing is met on several ways, by ``id()``."""
 
     def holding(self, name: str) -> Holding | None:
         """What one variable holds; ``None`` for an atom, and for what is no variable."""
         if name not in self._walked and not is_atom(self._values.get(name)):
-            self._walked[name] = self._walk(self._values[name])
+            value = self._values[name]
+            found = self._walked[name] = self._walk(value)
+            if found.folded and verdict_of(type(value)) is Verdict.PLAIN:
+                self._tangled[id(value)] = found
         return self._walked.get(name)
 
     @functools.cached_property
@@ -151,7 +165,7 @@ class Survey:
             return found
         seen: set[int] = {id(value), _NO_METADATA}
         frontier: list[Any] = [value]
-        top, ways = True, 0
+        top, ways, tangled = True, 0, False
         while frontier:
             verdicts = {kind: verdict_of(kind) for kind in {*map(type, frontier)}}
             plain = _of(frontier, verdicts, Verdict.PLAIN)
@@ -166,8 +180,13 @@ class Survey:
             ways += sum(count for kind, count in collections.Counter(map(type, children)).items() if _is_node(kind))
             frontier = self._new(children, seen)
             top = False
+            for known in [self._tangled[id(each)] for each in frontier if id(each) in self._tangled]:
+                found.join(known)  # a figure has much to walk through, and many variables lead into it
+                seen |= known.nodes.keys()
+                frontier = [each for each in frontier if id(each) not in known.nodes]
+                tangled = True
         things = len(found.nodes.keys() - found.definitions.keys() - {id(value)})
-        found.folded = ways > things or len(found.arrays) > 1
+        found.folded = tangled or ways > things or len(found.arrays) > 1
         return found
 
     def _singly(self, thing: Any, verdict: Verdict, found: Holding, *, top: bool) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from resumable_nb.codec import Codec, changing, parts_of
 from resumable_nb.groups import Survey
 from resumable_nb.model import RESULT
+from resumable_nb.snapshot.clusters import clusters
 from resumable_nb.snapshot.space import Before
 
 
@@ -47,10 +48,11 @@ def watch_group(before: Before, survey: Survey, group: frozenset[str], digest: D
     if len(group) > 1 and any(changing(survey.holdings[name].nodes.values()) for name in group):
         before.untouched[group] = digest(survey, values, untouched=True)
     if len(group) > 1:
-        before.alone |= {
-            name: digest(survey, {name: value}, untouched=_untouched(before, survey, name))
-            for name, value in values.items()
-        }
+        bound = before.body.writes | before.body.deletes  # and perhaps let go with that: they count apart
+        for cluster in clusters(survey, values, lambda name: name in bound):
+            untouched = len(cluster) == 1 and all(_untouched(before, survey, name) for name in cluster)
+            mark = digest(survey, {name: values[name] for name in cluster}, untouched=untouched)
+            before.alone |= dict.fromkeys(cluster, (cluster, mark))
 
 
 def _untouched(before: Before, survey: Survey, name: str) -> bool:
@@ -156,15 +158,18 @@ def _mutated(
                 continue
         if len(group) == 1 and before.groups[members[0]][0] & known == group:
             # Those that it shared with are bound to something else: for what it is itself that is no change.
-            found |= {name for name in members if not _is_alone_as_it_was(before, name, values[name], survey, digest)}
+            found |= {name for name in members if not _is_alone_as_it_was(before, name, values, survey, digest)}
             continue
         found |= _members(before, members, values, survey, digest, bound)
     return found
 
 
-def _is_alone_as_it_was(before: Before, name: str, value: Any, survey: Survey, digest: Digest) -> bool:
-    earlier = before.alone.get(name) or before.groups[name][1]
-    return earlier == digest(survey, {name: value}, untouched=_untouched(before, survey, name))
+def _is_alone_as_it_was(before: Before, name: str, values: Mapping[str, Any], survey: Survey, digest: Digest) -> bool:
+    cluster, mark = before.alone.get(name) or (frozenset((name,)), before.groups[name][1])
+    if any(each not in values or values[each] is not before.references[each] for each in cluster - {name}):
+        return False
+    untouched = len(cluster) == 1 and _untouched(before, survey, name)
+    return mark == digest(survey, {each: values[each] for each in cluster}, untouched=untouched)
 
 
 def _members(
@@ -176,7 +181,7 @@ def _members(
     bound: Collection[str],
 ) -> set[str]:
     """Which members of a group that is not as it was have changed themselves?"""
-    found = {name for name in watched if not _is_alone_as_it_was(before, name, values[name], survey, digest)}
+    found = {name for name in watched if not _is_alone_as_it_was(before, name, values, survey, digest)}
     if found or any(name in bound for name in values):
         return found
     if any(changing(survey.holdings[name].nodes.values()) for name in values):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from resumable_nb.canonical import content
 from resumable_nb.errors import NoContent
@@ -12,8 +12,12 @@ from resumable_nb.fingerprint import fingerprint
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot.pending import Pending
 
-Mark = Callable[[str, Any], str]
-"""Name and value to a text that changes whenever what would be saved does; good within one process only."""
+Mark = Callable[[str, Any, Mapping[str, int]], str]
+"""A text that changes whenever what would be saved of a variable does; good within one process only.
+
+It is told which other variables the mark is of as well, each by its ``id()``.
+"""
+NOTHING_BESIDE: Final[Mapping[str, int]] = {}
 
 
 def canonical(values: Mapping[str, Any]) -> dict[str, str]:
@@ -40,6 +44,8 @@ class Presence:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, str]] = {}
+        self._beside: dict[str, Mapping[str, int]] = {}
+        """Those whose mark is one of several variables: the others, by ``id()``."""
         self._loaded: dict[str, tuple[int, str, str]] = {}
         """Values that may have another content since they were loaded than when they were saved: with their marks and
         the digests that they were saved with."""
@@ -68,9 +74,19 @@ class Presence:
             found[name] = kind if isinstance(kind, type) and (known() is not kind or mark == digest) else MISSING
         return found
 
-    def note(self, name: str, value: Any, digest: str, group: Group, mark: Callable[[], str]) -> None:
-        """``value`` is what ``group`` holds. Without a canonical ``digest``, its mark says whether it is unchanged."""
+    def note(
+        self,
+        name: str,
+        value: Any,
+        digest: str,
+        group: Group,
+        mark: Callable[[], str],
+        beside: Mapping[str, int] = NOTHING_BESIDE,
+    ) -> None:
+        """``value`` is what ``group`` holds. Without a canonical ``digest``, its mark says whether it is unchanged;
+        that is one of it and those ``beside`` it, which it leads to, and they to it."""
         self._known[name] = (id(value), digest or f"{_place(group)} {mark()}")
+        self._beside[name] = beside
         self._loaded.pop(name, None)
 
     def note_loaded(self, name: str, value: Any, digest: str, mark: str) -> None:
@@ -83,11 +99,13 @@ class Presence:
         ``MISSING`` where it was changed, or its content says as much as that digest.
         """
         at, known_mark, digest = self._loaded.get(name, (0, "", ""))
+        beside = NOTHING_BESIDE
         if not digest:
+            beside = self._beside.get(name, beside)
             at, place_and_mark = self._known.get(name, (0, ""))
             place, _, known_mark = place_and_mark.rpartition(" ")
             known_mark = known_mark if place else ""
-        return digest if known_mark and at == id(value) and known_mark == mark(name, value) else MISSING
+        return digest if known_mark and at == id(value) and known_mark == mark(name, value, beside) else MISSING
 
     def digest_of(self, name: str, value: Any, mark: Mark) -> str:
         """The digest of a value, as it was saved where it has not been changed since; empty without content."""
@@ -147,7 +165,10 @@ class Presence:
             return False
         if digest:
             return known[1] == digest and self.digest_of(name, value, mark) == digest
-        return known[1].startswith(_place(group)) and known[1] == f"{_place(group)} {mark(name, value)}"
+        return (
+            known[1].startswith(_place(group))
+            and known[1] == f"{_place(group)} {mark(name, value, self._beside[name])}"
+        )
 
 
 def _place(group: Group) -> str:

@@ -16,6 +16,7 @@ from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import RESULT, Group, Manifest
 from resumable_nb.pack import PackBuilder
 from resumable_nb.snapshot import compare, imports, writer
+from resumable_nb.snapshot.clusters import clusters
 from resumable_nb.snapshot.owing import Owing, sharing
 from resumable_nb.snapshot.presence import Presence, canonical, outlines
 from resumable_nb.snapshot.space import Capture, Namespace
@@ -87,10 +88,11 @@ class Saver:
         digests = canonical({name: values[name] for name in {*names, *unsaved}})
         for group in work.groups:
             self._owing.keep_place(group, digests)
-            for name in group.names:
-                self._presence.note(
-                    name, values[name], digests.get(name, ""), group, functools.partial(mark, {name: values[name]})
-                )
+            for cluster in clusters(survey, {name: values[name] for name in group.names}):
+                together = functools.partial(mark, {name: values[name] for name in cluster})
+                for name in cluster:
+                    beside = {each: id(values[each]) for each in cluster - {name}}
+                    self._presence.note(name, values[name], digests.get(name, ""), group, together, beside)
         manifest = Manifest(
             groups=tuple(work.groups),
             deleted=tuple(sorted(deleted)),

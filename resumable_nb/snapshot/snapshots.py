@@ -14,7 +14,7 @@ from resumable_nb.codec import Codec, keep_endings
 from resumable_nb.collector import collector_off
 from resumable_nb.errors import NotSaved
 from resumable_nb.events import Bus
-from resumable_nb.groups import Holding, is_atom
+from resumable_nb.groups import Holding
 from resumable_nb.model import MISSING, RESULT, Group, Manifest, Missing
 from resumable_nb.snapshot import compare, imports
 from resumable_nb.snapshot.binding import Binding
@@ -365,16 +365,15 @@ class Snapshots:
 
     def reach(self, space: Namespace, body: Body) -> frozenset[str]:
         """Names that the code can reach. Loads pending functions on the way: they may reach more."""
-        holdings: dict[str, Holding | None] = {}
+        values: dict[str, Any] = {}
+        survey = self._surveyor.survey(space, values)
 
         def holding(name: str) -> Holding | None:
-            if name not in holdings:
+            if name not in values:
                 if space.lazy and name in self._pending:
                     self.materialise(space, [name])
-                value = space.variables.get(name)
-                known = not is_atom(value) and not space.hidden(name)
-                holdings[name] = self._surveyor.survey(space, {name: value}).holding(name) if known else None
-            return holdings[name]
+                values[name] = None if space.hidden(name) else space.variables.get(name)
+            return survey.holding(name)
 
         found = self._surveyor.reach(space, body, holding, self._pending.variables(), self.owing.names())
         # Objects of a class that is about to be defined anew belong to the one before; other names of a function to it.

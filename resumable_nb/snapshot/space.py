@@ -49,8 +49,8 @@ class Before:
     """What the body can reach by name."""
     groups: dict[str, tuple[frozenset[str], str]] = field(default_factory=dict)
     """Of what the body may change in place: its sharing group, and the group's digest."""
-    alone: dict[str, str] = field(default_factory=dict)
-    """Digests of single members of groups with several."""
+    alone: dict[str, tuple[frozenset[str], str]] = field(default_factory=dict)
+    """Of single members of groups with several: those that are reached from each other, with their digest."""
     untouched: dict[frozenset[str], str] = field(default_factory=dict)
     """Digests of groups with a generator or the like, as if nobody had used it."""
     definitions: dict[int, tuple[Any, Any]] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from resumable_nb.errors import NotSaved
 from resumable_nb.groups import Holding, Joints, Survey, Written
 from resumable_nb.snapshot import compare, writer
 from resumable_nb.snapshot.joined import joined
+from resumable_nb.snapshot.presence import NOTHING_BESIDE
 from resumable_nb.snapshot.reach import reach
 from resumable_nb.snapshot.space import Namespace
 from resumable_nb.source import Body
@@ -58,9 +59,17 @@ class Surveyor:
         """How the variables of a sharing group share."""
         return joined(survey, names, values, self.codec(space).definitions.own_name)
 
-    def mark(self, space: Namespace, name: str, value: Any) -> str:
-        """What tells whether one value is as it was, within this process; what is used up counts as untouched."""
+    def mark(self, space: Namespace, name: str, value: Any, beside: Mapping[str, int] = NOTHING_BESIDE) -> str:
+        """What tells whether a value is as it was, within this process; what is used up counts as untouched.
+
+        ``beside``: ``id()`` of what it led to under other names; empty where it does so no more.
+        """
         values = {name: value}
+        if beside:
+            found = self.survey(space, values).holding(name)
+            values |= {each: found.nodes[at] for each, at in beside.items() if found is not None and at in found.nodes}
+            if len(values) <= len(beside):
+                return ""
         return self.digest(space)(self.survey(space, values), values, untouched=True)
 
     def reach(
