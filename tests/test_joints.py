@@ -347,3 +347,9 @@ def test_step_that_ran_alone_before_changes_what_cells_above_it_hold_now(noteboo
     assert notebook.run(make, hold, change, check) == []
     notebook.restart()
     assert notebook.run(make, hold, change, check) == []
+
+
+def test_proxy_of_what_is_gone_leads_nowhere(notebook: Lives) -> None:
+    """numba's ufuncs hold one, and share what leads to it with others."""
+    make = "import weakref\nclass A: pass\na = A()\nbox = [weakref.proxy(a)]\nheld = [box]\ndel a"
+    assert notebook.run(("make", make), ("more", "box.append(1)"), ("", "assert held[0] is box")) == ["make", "more"]

@@ -44,6 +44,7 @@ _PASSING: Final[tuple[type, ...]] = (
     types.FrameType,
     types.TracebackType,
     weakref.ReferenceType,
+    *weakref.ProxyTypes,
     Future,
     asyncio.Future,
     asyncio.AbstractEventLoop,

@@ -13,6 +13,7 @@ import gc
 import itertools
 import operator
 import types
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -245,6 +246,8 @@ class _Parts:
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
     known = True
+    if type(thing) in weakref.ProxyTypes:  # answers for what it leads to, which may be gone
+        return
     match thing:
         case list() | tuple() | collections.deque():
             yield from ((f"[{k}]", each) for k, each in enumerate(thing) if not is_atom(each))
