@@ -51,13 +51,15 @@ class TypeName:
 
 
 class Kind:
-    """A class of which an object was met: its name for a head, and the names of its cached properties."""
+    """A class of which an object was met: its name for a head, the names of its cached properties, and whether a
+    library has entered it into a registry."""
 
-    __slots__ = ("cached", "name", "type")
+    __slots__ = ("cached", "enrolled", "name", "type")
 
     def __init__(self, kind: type) -> None:
         self.type = kind  # kept, so that no other gets its id
         self.name = text(qualified(kind))
+        self.enrolled = is_enrolled(kind)
         found = {name for each in kind.__mro__ for name, value in vars(each).items() if _is_cached(value)}
         self.cached = frozenset(name for name in found if _is_cached(getattr(kind, name, None)))
 

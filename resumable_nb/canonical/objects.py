@@ -26,7 +26,6 @@ from blake3 import blake3
 
 from resumable_nb.attributes import own_dict
 from resumable_nb.canonical.definitions import Kind, kind_of, wrapper_of
-from resumable_nb.canonical.enrolled import is_enrolled
 from resumable_nb.canonical.leaves import count, plain, shrink, text
 from resumable_nb.canonical.origin import home, qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node, Written
@@ -266,7 +265,7 @@ def _object(value: Any, canon: Canonical) -> bytes | Node:
     if wrapped is not None:
         return Node(_head(b"W", value), [wrapped])
     kind = kind_of(type(value), canon)
-    if is_enrolled(kind.type):
+    if kind.enrolled:
         raise NoContent("a library keeps books about it")
     reduced = _reduce(value, kind.type)
     if isinstance(reduced, str):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import dis
 import re
+import weakref
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,6 +31,8 @@ Words = frozenset[str] | None
 
 def in_formula(text: object) -> frozenset[str]:
     """Words of a text that is a formula; a column's name is taken for a variable's too."""
+    if type(text) in weakref.ProxyTypes:  # to ask what it leads to is an error where that is gone
+        return frozenset()
     if not isinstance(text, str) or "~" not in text or _FORMULA.fullmatch(text) is None:
         return frozenset()
     return frozenset(_WORD.findall(text))
@@ -37,6 +40,8 @@ def in_formula(text: object) -> frozenset[str]:
 
 def in_value(value: object) -> frozenset[str]:
     """The words of formulas in a variable: a text, or a short container of texts."""
+    if type(value) in weakref.ProxyTypes:
+        return frozenset()
     match value:
         case str():
             return in_formula(value)
