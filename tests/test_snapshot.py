@@ -125,6 +125,37 @@ def test_skip_in_one_kernel_brings_back_a_figure_that_was_changed(change: str) -
     assert notebook["axes"] == notebook["fig"].axes
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        "{(3, 1), (1, 2), (1, 3), (2, 3)}",
+        "{k * k * 7919 % 10007 for k in range(200)}",
+        "set(np.arange(400) ** 3 % 997)",
+        "{-k * 0.5 for k in range(40)}",
+        "{(k % 7, k % 5) for k in range(30)} | {(k % 3, k) for k in range(30)}",
+    ],
+)
+def test_sets_are_gone_through_as_before(make: str) -> None:
+    """Where elements have met in a table, the order tells which came first."""
+    notebook = Notebook()
+    notebook.plain("import numpy as np")
+    made = notebook.step(f"s = {make}\nbox = {{'s': [s]}}\norder = list(s)\npickled = set(order)")
+    assert notebook["order"] != list(notebook["pickled"]), "an order that pickle keeps proves nothing"
+    other = notebook.again(made)
+    assert list(other["s"]) == notebook["order"]
+    assert other["box"]["s"][0] is other["s"]
+    other["s"].add("x")
+    assert len(other["s"]) == len(notebook["order"]) + 1
+
+
+def test_sets_whose_order_is_each_process_s_own_are_saved_as_they_are() -> None:
+    notebook = Notebook()
+    made = notebook.step("texts, mixed, none = {'a', 'b', 'c'}, {(1, 'a'), 2}, set()\nmany = set(range(5000))")
+    other = notebook.again(made)
+    assert (other["texts"], other["mixed"], other["none"]) == ({"a", "b", "c"}, {(1, "a"), 2}, set())
+    assert list(other["many"]) == list(range(5000))
+
+
 def test_unreached_variables_are_left_alone() -> None:
     notebook = Notebook()
     notebook.plain("a, b = [1], [2]")

@@ -10,6 +10,7 @@ from resumable_nb.codec.graphs import Linked, is_linked, link
 from resumable_nb.codec.handles import stands_for_one
 from resumable_nb.codec.living import data_of
 from resumable_nb.codec.probe import changing, used_up
+from resumable_nb.codec.tables import laid
 from resumable_nb.codec.values import dumps_value, loads_value
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "is_noticed",
     "is_reading",
     "keep_endings",
+    "laid",
     "link",
     "loads_value",
     "may_come_back_otherwise",

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from resumable_nb import pack
-from resumable_nb.codec import Codec, Encoded, Linked, Shared, stands_for_one
+from resumable_nb.codec import Codec, Encoded, Linked, Shared, laid, stands_for_one
 from resumable_nb.errors import NotSaved
 from resumable_nb.groups import Joints, Survey
 from resumable_nb.model import Group
@@ -34,7 +34,11 @@ def encode(codec: Codec, survey: Survey, values: Mapping[str, Any]) -> Encoded:
     """Variables that share, as one stream: a dict of name to value. Raises ``NotSaved``."""
     names = sorted(values)
     shared = Shared(*survey.shared_memory(names))
-    return codec.encode({name: values[name] for name in names}, own=own_definitions(values.values()), shared=shared)
+    own = own_definitions(values.values())
+    whole = {name: values[name] for name in names}
+    encoded = codec.encode(whole, own=own, shared=shared)  # its errors say the way from a variable
+    held = [found.nodes for name in names if (found := survey.holding(name)) is not None]
+    return encoded if (other := laid(whole, held)) is whole else codec.encode(other, own=own, shared=shared)
 
 
 class Read:

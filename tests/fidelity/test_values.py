@@ -11,6 +11,7 @@ pytestmark = pytest.mark.kernel
 PD = "import pandas as pd, numpy as np\n"
 
 LIBRARIES: dict[str, Row] = {
+    "order of a set": row("s = {(3, 1), (1, 2), (1, 3), (2, 3)}\norder, box = list(s), [s]", "t = sorted(box[0])", check="assert list(s) == order != list(set(order)) and box[0] is s"),
     "objects that are keys of each other's dicts": row(
         "class Cell:\n    def __init__(self, k): self.k, self.near = k, {}\ncells = [Cell(k) for k in range(40)]\nfor x in cells:\n    for y in cells:\n        if x is not y and abs(x.k - y.k) < 4: x.near[y] = [1]",
         "cells[0].near[cells[1]].append(2)",
