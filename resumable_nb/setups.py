@@ -24,6 +24,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
     "asyncio": {"set_event_loop_policy": _PROCESS},
     "atexit": {"register": _PROCESS},
     "bokeh": {"output_notebook": _SHOWN, "output_file": _SHOWN},
+    "calendar": {"setfirstweekday": _PROCESS},
     "codecs": {"register": _REGISTERED, "register_error": _REGISTERED},
     "copyreg": {"pickle": _REGISTERED},
     "cufflinks": {"go_offline": _METHODS, "set_config_file": _DRAWN},

@@ -55,6 +55,7 @@ SET_UPS: dict[str, Row] = {
     "callback that is an object's method": row("class Count:\n    n = 0\n    def note(self, *_): self.n += 1\ncount = Count()\nget_ipython().events.register('pre_run_cell', count.note)", "m = 1", check="assert count.n > 0 and count.note in get_ipython().events.callbacks['pre_run_cell']", replayed=(0,)),
     "accessor of frames": row("import pandas as pd\n@pd.api.extensions.register_dataframe_accessor('mine')\nclass Mine:\n    def __init__(self, frame): self.frame = frame\n    def size(self): return len(self.frame)", "n = pd.DataFrame({'a': [1, 2]}).mine.size()", check="import pandas as p\nassert n == 2 and p.DataFrame({'a': [1]}).mine.size() == 1", replayed=(0,)),
     "handler of a logger, in a function": row("import logging, io\ndef loud():\n    global buffer\n    buffer = io.StringIO()\n    logging.getLogger('loud').addHandler(logging.StreamHandler(buffer))", "loud()", "logging.getLogger('loud').error('x')\nn = 1", check="logging.getLogger('loud').error('y')\nassert buffer.getvalue().endswith('y\\n')", replayed=(1,)),
+    "first day of a week": row("import calendar\ncalendar.setfirstweekday(calendar.SUNDAY)", "text = calendar.month(2024, 2)", check="assert text.split()[2] == calendar.month(2024, 3).split()[2] == 'Su'", replayed=(0,)),
     "object that a module and a variable share": row("import cmd\ncmd.SHARED = shared = [1]", "n = 1", check="import cmd as c\nc.SHARED.append(2)\nassert shared == [1, 2]", replayed=(0,)),
 }  # fmt: skip
 
