@@ -87,6 +87,8 @@ def _judge(kind: type) -> Verdict:
     foreign = str(kind.__module__).partition(".")[0] in _FOREIGN and (kind.__module__, kind.__name__) not in _LINKS
     if kind in ATOMS or (foreign and not issubclass(kind, type)):
         return Verdict.STOP  # a class of the user's may have a metaclass of theirs: a widget
+    if (kind.__module__, kind.__name__) == ("_thread", "_localdummy"):
+        return Verdict.STOP  # a thread has one for all its ``threading.local()``
     if issubclass(kind, type | types.FunctionType | type(functools.lru_cache(lambda: None))):
         return Verdict.DEFINITION
     if issubclass(kind, enum.Enum):
