@@ -14,15 +14,17 @@ def clusters(
 ) -> list[frozenset[str]]:
     """Parts of a sharing group that need one look together, not one each; only those on one ``side`` come together."""
     found: list[list[str]] = []
+    firsts: dict[int, list[int]] = {}  # object that a cluster's first name holds: places in ``found``
     for name, value in values.items():
         holding = survey.holding(name)
         nodes = {} if holding is None or changing(holding.nodes.values()) else holding.nodes
-        for cluster in found if nodes else ():
-            first = survey.holdings.get(cluster[0])
-            met = first is not None and id(values[cluster[0]]) in nodes and id(value) in first.nodes
-            if met and side(name) == side(cluster[0]):
+        for place in sorted(place for each in firsts.keys() & nodes.keys() for place in firsts[each]):
+            cluster = found[place]
+            if id(value) in survey.holdings[cluster[0]].nodes and side(name) == side(cluster[0]):
                 cluster.append(name)
                 break
         else:
+            if nodes:
+                firsts.setdefault(id(value), []).append(len(found))
             found.append([name])
     return [frozenset(each) for each in found]
