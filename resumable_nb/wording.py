@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def few(names: Sequence[str], most: int = 3) -> str:

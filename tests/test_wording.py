@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resumable_nb.wording import few, plain
+from resumable_nb.wording import few, plain, plural
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,7 @@ def test_of_many_names_a_few_are_said() -> None:
     assert few(["a", "b", "c"]) == "a, b, c"
     assert few(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
     assert few([]) == ""
+
+
+def test_numbers_are_set_in_thousands() -> None:
+    assert [plural(1, "call"), plural(0, "call"), plural(20_000, "call")] == ["1 call", "0 calls", "20,000 calls"]

@@ -178,7 +178,7 @@ def history(page: Page) -> str:
 
 def counted(page: Page) -> str:
     """Which page it is, in words."""
-    return f"{plural(page.total, 'call')}, page {page.number + 1} of {page.pages}"
+    return f"{plural(page.total, 'call')}, page {page.number + 1:,} of {page.pages:,}"
 
 
 def pandas(page: Page) -> str:
@@ -319,7 +319,7 @@ def static(
         more = f"Newest {len(rows)} of {total:,} steps" if total > len(rows) else "Steps"
         parts += [f"<h4>{more}</h4>", steps]
     if page.calls:
-        some = f"newest {len(page.calls)} of {page.total:,}" if page.total > len(page.calls) else str(page.total)
+        some = f"newest {len(page.calls)} of {page.total:,}" if page.total > len(page.calls) else f"{page.total:,}"
         parts += [f"<h4>Tool calls ({some})</h4>", history(page)]
     if picture:
         frame = '<div class="rnb-wrap" tabindex="0" role="group" aria-label="Timeline">'
@@ -341,7 +341,7 @@ def told(view: Head, rows: list[StepRow], doubts: list[CallRecord]) -> str:
     """The same as plain text."""
     steps = plural(view.total, "step")
     width = min(60, max((len(line(row.id, 60)) for row in rows), default=0))
-    lines = [f"task {line(view.task)}: {view.word}, {view.done} of {steps} done, {plural(view.calls, 'tool call')}"]
+    lines = [f"task {line(view.task)}: {view.word}, {view.done:,} of {steps} done, {plural(view.calls, 'tool call')}"]
     for row in rows:
         took = "" if row.now_s is None else duration(row.now_s)
         lines.append(f"  {line(row.id, 60):<{width}}  {row.word:<8}  {took:>9}  {line(row.why, 80)}".rstrip())
