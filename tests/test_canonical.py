@@ -992,3 +992,26 @@ def test_code_that_a_library_made_of_its_own_file_is_not_the_users() -> None:
     theirs = str(pathlib.Path(pytest.__file__).with_name("page.html"))
     for path, users in ((theirs, False), ("<template>", True), ("/home/me/page.html", True)):
         assert bool(content([made(path)], is_user=user_module).definitions) == users
+
+
+class Restless:
+    """What it says of itself has a part that is made, and counted, at each look."""
+
+    looks = iter(range(1000))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"part": [next(self.looks)]}
+
+
+class Fresh:
+    """The parts of what it says are other objects at each look, and equal ones. One leads back to it."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"part": ["a"], "self": [self]}
+
+
+def test_what_says_something_else_of_itself_at_each_look_has_no_content() -> None:
+    for _ in "ab":
+        with pytest.raises(NoContent, match="at each look"):
+            fingerprint([Restless()])
+    assert fingerprint(Fresh()) == fingerprint(Fresh())

@@ -27,6 +27,7 @@ from blake3 import blake3
 from resumable_nb.attributes import own_dict
 from resumable_nb.canonical.definitions import Kind, kind_of, wrapper_of
 from resumable_nb.canonical.leaves import count, plain, shrink, text
+from resumable_nb.canonical.looks import is_steady
 from resumable_nb.canonical.origin import home, qualified
 from resumable_nb.canonical.writer import Canonical, Expander, Node, Written
 from resumable_nb.errors import RAISED_BY, NoContent
@@ -270,6 +271,8 @@ def _object(value: Any, canon: Canonical) -> bytes | Node:
     reduced = _reduce(value, kind.type)
     if isinstance(reduced, str):
         return b"G" + kind.name + text(reduced)
+    if not is_steady(kind.type, reduced, lambda: _reduce(value, kind.type), canon):
+        raise NoContent("it says something else of itself at each look")
     make, args, state, items, pairs = (*reduced, None, None, None)[:5]
     if isinstance(value, BaseException) and type(state) is dict:
         state = {name: each for name, each in state.items() if name not in _SAID}

@@ -132,6 +132,10 @@ class Canonical:
         self._lenient = int(lenient)
         self._stack: list[_Frame] = []
 
+    def apart(self) -> Canonical:
+        """Another one, which takes apart in the same way what is looked at beside; what has no content by its type."""
+        return Canonical(self._expand, known=self.known, is_user=self.is_user, lenient=True)
+
     def met(self, definition: Any) -> None:
         """Note a function, class or module of the user's whose code counts."""
         self.definitions[id(definition)] = definition

@@ -243,3 +243,38 @@ def test_scripts_that_steps_write_count_where_they_stand(seeds: Seeds) -> None:
     assert kernel("r1, r2").value == "(1, 3)"
     kernel = seeds()
     assert all(restored(kernel(cell)) for cell in cells)
+
+
+CURVES = """
+names = iter(range(1_000_000))
+class Chain:
+    def __init__(self, data): self.data, self.name = data, f"chain{next(names)}"
+class Curve:
+    def __init__(self, data): self.data, self.chain = data, Chain(data)
+    def __getstate__(self): return vars(self) | {"chain": Chain(self.data)}
+"""
+
+
+def test_what_says_something_else_of_itself_at_each_look(seeds: Seeds) -> None:
+    """A library's object whose state has a part that is made, and counted, at each look. A kernel is killed after each
+    step."""
+    (seeds.folder / "curves.py").write_text(CURVES)
+    bodies = [
+        "c = curves.Curve([1, 2])",
+        "n = len(c.data)",
+        "both = [c, curves.Curve([3])]",
+        "c.data.append(n)",
+        "m = len(both)",
+    ]
+    steps = [f"%%resumable s{number}\n{body}" for number, body in enumerate(bodies)]
+    for done in range(len(steps)):
+        kernel = seeds()
+        kernel("import curves")
+        shown = [kernel(step) for step in steps[: done + 1]]
+        assert all(map(restored, shown[:done])), (done, [each.messages for each in shown])
+    assert kernel("c.data, n, both[0] is c, both[1].data, m").value == "([1, 2, 2], 2, True, [3], 2)"
+    kernel = seeds()
+    kernel("import curves")
+    kernel("%%resumable s0\nc = curves.Curve([1, 2, 3])")
+    assert not any(restored(kernel(step)) for step in steps[1:4])
+    assert kernel("c.data, n").value == "([1, 2, 3, 3], 3)"
