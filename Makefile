@@ -25,7 +25,7 @@ AXE := 4.14.1
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint unit kernel values browser others system venv notebooks bench clean
+.PHONY: help demo test lint unit kernel forms values browser others system venv notebooks bench clean
 
 help: ## what there is
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -50,6 +50,12 @@ unit: $(READY) ## fast tests
 kernel: $(READY) $(LIBRARIES) system ## tests that start and kill real kernels
 	$(PYTEST) -q -m "kernel or sweep" -n $(JOBS)
 
+# What is written down of functions, classes and values, which differs from Python to Python.
+forms: $(READY)
+	$(PYTEST) -q -m "not kernel and not sweep" -n $(JOBS) tests/test_canonical.py tests/test_codec.py tests/test_fingerprint.py \
+		tests/test_frozen.py tests/test_groups.py tests/test_joints.py tests/test_kept_sharing.py tests/test_snapshot.py \
+		tests/test_snapshot_processes.py tests/test_source.py tests/test_scope.py tests/test_rewrite.py
+
 # What comes back after a kernel was killed depends on the Python: on what it keeps in classes and functions.
 values: $(READY)
 	$(PYTEST) -q -n $(JOBS) --dist loadfile tests/fidelity/test_definitions.py tests/fidelity/test_many.py
@@ -64,16 +70,22 @@ $(BROWSER)/.ready: $(READY) Makefile | system
 	@npm install --silent --no-audit --no-fund --prefix $(BROWSER) axe-core@$(AXE)
 	@touch $@
 
-# Every other supported Python on this machine, each once: on PATH or among pyenv's.
+# Every other supported Python on this machine, each once: on PATH or among pyenv's. The newest runs all units.
 others: $(READY)
-	@main=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ran=" $$main "; failed=""; \
-	for python in python3.11 python3.12 python3.13 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1[123]*/bin/python; do \
+	@main=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ran=" $$main "; found=""; failed=""; \
+	for python in python3.13 python3.12 python3.11 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1[123]*/bin/python; do \
 		version=$$("$$python" -c 'import sys, ensurepip, venv; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
 		[[ "$$ran" == *" $$version "* ]] && continue; \
-		ran="$$ran$$version "; \
-		echo "== units and values under Python $$version"; \
-		$(MAKE) --no-print-directory unit values VENV=.venv-$$version PYTHON="$$python" || failed="$$failed $$version"; \
+		ran="$$ran$$version "; found="$$found$$version $$python"$$'\n'; \
 	done; \
+	part=unit; \
+	while read -r version python; do \
+		[ -n "$$version" ] || continue; \
+		echo "== $$part and values under Python $$version"; \
+		$(MAKE) --no-print-directory $$part values VENV=.venv-$$version PYTHON="$$python" </dev/null \
+			|| failed="$$failed $$version"; \
+		part=forms; \
+	done < <(sort -t . -k 2nr <<< "$$found"); \
 	echo "Tests ran under Python:$$ran"; \
 	if [ -n "$$failed" ]; then echo "and failed under:$$failed"; exit 1; fi
 

@@ -116,6 +116,7 @@ def test_a_task_that_a_kernel_has_is_left_alone(
     assert f"held by pid {kernel.pid}" in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["garbage.marked", "store.transaction", "garbage.rows_gone", "garbage.pack_gone"])
 def test_killed_in_the_middle_it_leaves_a_right_store(
     point: str, store: Path, kernels: Kernels, capsys: pytest.CaptureFixture[str]

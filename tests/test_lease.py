@@ -389,6 +389,7 @@ def test_killed_holder_frees_the_task_at_once(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.sweep
 def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
     for turn in range(2):
         holders = [start_holder(tmp_path / "task") for _ in range(4)]

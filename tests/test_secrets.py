@@ -117,6 +117,7 @@ def cited(secret: str) -> list[str]:
     return [secret, quote(secret), quote(secret, safe="")]
 
 
+@pytest.mark.sweep
 def test_a_secret_is_nowhere(kernels: Kernels, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(SECRET)
     shown = []

@@ -469,6 +469,7 @@ def check_whole(store: DiskStore) -> int:
     return n
 
 
+@pytest.mark.sweep
 def test_killed_writer_leaves_whole_commits(path: Path, open_store: Open) -> None:
     """Killed inside the transaction, and at whatever instant the signal arrives; what was acknowledged is there."""
     acknowledged = 0
@@ -627,6 +628,7 @@ SYNCS = """
 """
 
 
+@pytest.mark.sweep
 def test_number_of_syncs(path: Path, tmp_path: Path, strace: str) -> None:
     """One for each durable commit, none for the others, none for reading, two for a pack."""
     log = tmp_path / "strace"
@@ -750,6 +752,7 @@ def make_read_only(path: Path) -> Callable[[], None]:
     return undo
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("log", ["no log", "log", "log without lock files"])
 def test_read_only_directory_can_be_read(path: Path, tmp_path: Path, filled: DiskStore, log: str) -> None:
     """A log is what a killed writer leaves; its last rows are only there."""
@@ -784,6 +787,7 @@ UNWRITABLE = """
 """
 
 
+@pytest.mark.sweep
 def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
     parent = tmp_path / "parent"
     parent.mkdir(mode=0o500)
@@ -878,6 +882,7 @@ if shutil.which("unshare") and subprocess.run([*IN_NAMESPACE, "true"], capture_o
     FULL_DISKS["tmpfs"] = IN_NAMESPACE
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", FULL_DISKS)
 def test_full_disk_loses_nothing(tmp_path: Path, how: str) -> None:
     """A limit on the size of files, which everybody may set; and a file system of 8 MB, where mounting is allowed."""
@@ -925,11 +930,13 @@ FORK = """
 """
 
 
+@pytest.mark.sweep
 def test_forked_processes_share_a_store(path: Path) -> None:
     """While another thread writes: no lock is carried over, no write is lost, neither side hangs."""
     assert run(FORK, path) == "60\n"
 
 
+@pytest.mark.sweep
 def test_stores_made_at_once_are_one(path: Path) -> None:
     """Several processes make the first commit together."""
     script = """

@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.sweep
+
 PROGRAM = """
 import os, sys
 from IPython.core.interactiveshell import InteractiveShell

@@ -69,6 +69,7 @@ def test_an_imported_task_goes_on_where_it_was(
     assert run(["doctor", str(there)]) == 0
 
 
+@pytest.mark.sweep
 def test_what_a_killed_import_left_goes_with_the_next_one(archive: Path, tmp_path: Path) -> None:
     store = tmp_path / "there" / ".resumable"
     script = (

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.sweep
+
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = Path(__file__).with_name("tool_kernels.py")
 POINTS = ("call.intent", "call.intent_committed", "call.returned", "call.result", "call.result_committed")

@@ -26,7 +26,7 @@ from tests.machine.receiver import FAULTS, Died, Down, Effect, Refused
 
 pytestmark = pytest.mark.sweep
 
-EXAMPLES = 500
+EXAMPLES = 300
 """In each of the parts, which run beside each other."""
 
 SEED = int(os.environ.get("MACHINE_SEED", "0"))
