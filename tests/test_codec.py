@@ -114,6 +114,23 @@ def test_a_living_definition_is_used_only_where_it_is_the_same() -> None:
     assert got.f() == 1
 
 
+def test_what_does_the_same_and_has_no_name_stays_two() -> None:
+    text = "def make():\n  class A: pass\n  return A\na = [lambda: 1, make()]\nb = [lambda: 1, make(), *a]"
+    coder = Codec(space := live(text))
+    streams = [coder.encode(space[name]) for name in ("a", "b")]
+    definitions = {key: data for each in streams for key, data in coder.definitions_of(each.refs).items()}
+    texts = [each.stream for each in streams]
+    assert [coder.decode(each) for each in texts] == [space["a"], space["b"]]  # those that live
+    del coder, streams
+    space.clear()
+    gc.collect()
+    other = Codec({"__name__": "__main__"}, fetch=definitions.__getitem__)
+    a, b = map(other.decode, texts)
+    assert a == b[2:]
+    assert len({*a, *b}) == 4
+    assert other.encode(b).refs.keys() == definitions.keys()
+
+
 def test_a_missing_definition_is_said() -> None:
     space = live("class A: pass\na = A()")
     stream = Codec(space).encode(space["a"]).stream

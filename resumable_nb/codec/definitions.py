@@ -20,6 +20,7 @@ import cloudpickle
 
 from resumable_nb.attributes import told
 from resumable_nb.canonical import module_named
+from resumable_nb.codec.apart import marked
 from resumable_nb.model import MISSING, digest
 from resumable_nb.source import code_form
 
@@ -74,8 +75,9 @@ class Definitions:
         found = self._describe(thing, [], strict=True)
         if found is None:
             return None
-        apart = isinstance(thing, type) and not self.named(thing)
-        return self._path(thing), f"{APART if apart else ''}{digest(found.encode())}"
+        named = self.named(thing)
+        prefix = APART if isinstance(thing, type) and not named else ""
+        return self._path(thing), marked(f"{prefix}{digest(found.encode())}", thing, named=named)
 
     @staticmethod
     def importable(thing: object) -> bool:
@@ -88,6 +90,11 @@ class Definitions:
     def named(self, thing: object) -> bool:
         """Whether the live namespace has ``thing`` under its own name."""
         return self.find(self._path(thing)) is thing
+
+    def lost_name(self, thing: object, earlier: tuple[str, str] | None) -> bool:
+        """Whether a class, which had that reference ``earlier``, is not what its name leads to any more."""
+        apart = earlier is not None and earlier[1].startswith(APART)
+        return isinstance(thing, type) and not apart and not self.named(thing)
 
     def owned(self, kind: type) -> list[type]:
         """A class, and those inside it that go by a name through it: their state is its own."""

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from resumable_nb.codec.apart import bearer, recall
 from resumable_nb.codec.definitions import Definitions, is_definition
 from resumable_nb.model import MISSING, Missing
 
@@ -54,6 +55,7 @@ class Shelf:
                 stream = self._fetch(f"{name}@{digest}")
                 if not isinstance(stream, Missing):
                     found = self._built[name, digest] = self._build(stream)
+                    recall(digest, found)
             return found
 
     def meet(self, keys: Collection[str]) -> None:
@@ -65,7 +67,7 @@ class Shelf:
                     self._built[name, digest] = found
 
     def adopt(self, name: str, digest: str) -> Any:
-        for found in (self._definitions.find(name), self._former(name)):
+        for found in (self._definitions.find(name), self._former(name), bearer(digest)):
             if found is not MISSING and is_definition(found) and self._definitions.reference(found) == (name, digest):
                 return found
         built = self._built.get((name, digest), MISSING)
@@ -79,6 +81,7 @@ class Shelf:
 
     def register(self, name: str, digest: str, thing: Any) -> None:
         self._built[name, digest] = thing
+        recall(digest, thing)
 
     def forget(self, name: str) -> None:
         """Another class has that name from now on."""

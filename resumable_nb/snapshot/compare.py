@@ -82,9 +82,9 @@ def parted(
     they were, and depend on what made them.
     """
     definitions = codec.definitions
-    altered = [each for each, earlier in before.definitions.values() if definitions.reference(each) != earlier]
-    patched = _built_on(survey, [each for each in altered if definitions.named(each)])
-    held = _built_on(survey, altered) - changed - patched
+    altered = [each for each in before.definitions.values() if definitions.reference(each[0]) != each[1]]
+    patched = _built_on(survey, [each for each, earlier in altered if not definitions.lost_name(each, earlier)])
+    held = _built_on(survey, [each for each, _ in altered]) - changed - patched
     kept = before.unmoved({name: variables[name] for name in held})
     return changed | patched | (held - kept), kept
 

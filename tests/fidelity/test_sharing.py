@@ -24,6 +24,23 @@ ALIASES: dict[str, Row] = {
     "equal lists that were never one stay two": row(
         "a = [1]\nb = [1]", "c = [1]", check="a.append(2)\nassert b == c == [1]\nassert b is not c"
     ),
+    "functions that do the same and have no name stay two": row(
+        "a = [lambda: 1]\npair = {'x': lambda v: v, 'y': lambda v: v}",
+        "b = [lambda: 1]\nc = [a[0], b[0]]",
+        "for each in (a[0], c[0]):\n    each.mark = 'a'",
+        check="assert a[0] is c[0] is not b[0] is c[1] and pair['x'] is not pair['y']\n"
+        "assert a[0].mark == 'a' and not hasattr(b[0], 'mark')",
+    ),
+    "classes that a function made stay two": row(
+        "def make():\n    class Made: pass\n    return Made\nA, B = make(), make()",
+        "C = make()\na, made = A(), [make(), make()]",
+        check="assert len({A, B, C, *made}) == 5 and type(a) is A",
+    ),
+    "functions with a cache that have no name stay two": row(
+        "import functools\ncached = [functools.lru_cache(lambda: 1) for _ in 'ab']",
+        "other = cached[1]",
+        check="assert cached[0] is not cached[1] is other",
+    ),
     "an alias whose first name is deleted": row(
         "a = [1]\nb = a", "del a", "b.append(2)", check="assert b == [1, 2] and 'a' not in globals()"
     ),
