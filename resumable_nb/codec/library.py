@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import threading
 import types
+import weakref
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from resumable_nb.codec.apart import bearer, recall
-from resumable_nb.codec.definitions import Definitions, is_definition
+from resumable_nb.codec.definitions import APART, Definitions, is_definition
 from resumable_nb.model import MISSING, Missing
 
 Fetch = Callable[[str], "bytes | Missing"]
@@ -38,6 +39,8 @@ class Shelf:
         self._load = load
         self._former = former
         self._built: dict[tuple[str, str], Any] = {}
+        self._made: dict[str, list[weakref.ref[type]]] = {}
+        """Classes by name. Others may have these names by now, and somebody still builds on the former ones."""
         self._lock = threading.RLock()
 
     def apart(self) -> Shelf:
@@ -67,7 +70,9 @@ class Shelf:
                     self._built[name, digest] = found
 
     def adopt(self, name: str, digest: str) -> Any:
-        for found in (self._definitions.find(name), self._former(name), bearer(digest)):
+        former = self._made.get(name, ()) if digest.startswith(APART) else ()
+        known = (self._definitions.find(name), self._former(name), bearer(digest), *(each() for each in former))
+        for found in known:
             if found is not MISSING and is_definition(found) and self._definitions.reference(found) == (name, digest):
                 return found
         built = self._built.get((name, digest), MISSING)
@@ -82,6 +87,8 @@ class Shelf:
     def register(self, name: str, digest: str, thing: Any) -> None:
         self._built[name, digest] = thing
         recall(digest, thing)
+        if isinstance(thing, type):
+            self._made[name] = [*(each for each in self._made.get(name, ()) if each() is not None), weakref.ref(thing)]
 
     def forget(self, name: str) -> None:
         """Another class has that name from now on."""

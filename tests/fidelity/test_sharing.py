@@ -36,6 +36,15 @@ ALIASES: dict[str, Row] = {
         "C = make()\na, made = A(), [make(), make()]",
         check="assert len({A, B, C, *made}) == 5 and type(a) is A",
     ),
+    "a class that is defined anew, and who holds the former one": row(
+        "class Old:\n    kept = 1",
+        "held = {'k': Old()}",
+        "class New(Old): pass\nnew = New()",
+        "listed = [Old]",
+        "class Old:\n    kept = 2",
+        check="assert type(held['k']) is New.__base__ is listed[0] is not Old\n"
+        "assert isinstance(new, listed[0]) and (New.kept, Old.kept) == (1, 2)",
+    ),
     "functions with a cache that have no name stay two": row(
         "import functools\ncached = [functools.lru_cache(lambda: 1) for _ in 'ab']",
         "other = cached[1]",
