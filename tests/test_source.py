@@ -669,3 +669,24 @@ def test_files_of_code_that_code_names(code: str, scripts: set[str]) -> None:
     function: dict[str, Any] = {}
     exec("def f():\n" + textwrap.indent(code, "    "), function)
     assert names_of(function["f"].__code__).scripts == scripts
+
+
+@pytest.mark.parametrize(
+    ("code", "looks_up"),
+    [
+        ("doctest.testmod(verbose=True)", True),
+        ("testmod()", True),
+        ("x = unittest.main(argv=[''], exit=False)", True),
+        ("unittest.TestLoader().loadTestsFromName('T', None)", True),
+        ("cProfile.run('work()', sort='time')", True),
+        ("timeit.timeit('work()', setup='from __main__ import work')", True),
+        ("app.main()", False),
+        ("subprocess.run('ls')", False),
+        ("mode = '__main__'", False),
+    ],
+)
+def test_code_that_looks_up_the_notebook_by_itself(code: str, looks_up: bool) -> None:
+    assert body(code).dynamic is looks_up
+    function: dict[str, Any] = {}
+    exec(f"def f():\n    {code}", function)
+    assert ("eval" in names_of(function["f"].__code__).globals) is looks_up

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from resumable_nb.source import ambient, quoted, scripts
+from resumable_nb.source import ambient, lookers, quoted, scripts
 from resumable_nb.source.scope import DYNAMIC, IMPORTERS, Import
 
 _GLOBAL: Final = frozenset(
@@ -64,9 +64,13 @@ def names_of(code: types.CodeType) -> Names:
         if "__main__" in each.co_consts and "modules" in (*each.co_names, *each.co_varnames):
             names |= _ANY_NAME  # sys.modules["__main__"]
         for constant in _texts(each):
+            if lookers.imports_notebook(constant):
+                names |= _ANY_NAME
             names |= (formula := quoted.in_formula(constant))
             bare |= formula
         for k, i in enumerate(steps):
+            if i.opname.startswith("LOAD_") and lookers.is_looker(steps[k - 1].argval if k else None, i.argval):
+                names |= _ANY_NAME
             if i.opname in _GLOBAL:
                 names.add(i.argval)
                 if k + 1 == len(steps) or steps[k + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):

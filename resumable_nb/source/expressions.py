@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Self
 
-from resumable_nb.source import quoted
+from resumable_nb.source import lookers, quoted
 from resumable_nb.source.magic import magic_call
 from resumable_nb.source.scope import (
     DYNAMIC,
@@ -94,6 +94,7 @@ class Expressions(Scope, ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
+        self.found.dynamic |= lookers.imports_notebook(node.value)
         for name in sorted(quoted.in_formula(node.value)):
             self.load(name)
 
@@ -119,6 +120,7 @@ class Expressions(Scope, ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in ("vars", "dir") and not node.args:
             self.found.dynamic |= self.kind != "function"
+        self.found.dynamic |= lookers.looks_up(node)
         match node:
             case ast.Call(func=ast.Attribute(attr="ev" | "ex", value=ast.Call(func=ast.Name(id="get_ipython")))):
                 self.found.dynamic = True

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.rows import Seeds
+from tests.rows import Seeds, restored
 from tests.stale.tables import NEXT, TURNED, Answer, Change, ask, ask_all, change
 
 pytestmark = pytest.mark.kernel
@@ -256,3 +256,26 @@ def test_change_around_the_cells_is_a_miss_that_says_why(seeds: Seeds, name: str
     assert not answer.error
     assert not answer.skipped
     assert ALONE[name].why in answer.messages[0]
+
+
+LOOKERS = {
+    "doctest": "import doctest\nfailed = doctest.testmod().failed",
+    "doctest in a function of the notebook": "failed = check()",
+    "unittest": "failed = len(unittest.main(argv=['x'], exit=False, verbosity=0).result.failures)",
+    "loader of unittest": "import __main__ as book\nfound = unittest.defaultTestLoader.loadTestsFromModule(book)\nfailed = len(unittest.TextTestRunner(verbosity=0).run(found).failures)",
+    "profiler": "import cProfile\ncProfile.run('failed = int(double(2) != 4)')",
+    "text that is timed": "import timeit\nbox = []\ntimeit.timeit('box.append(double(2))', 'from __main__ import box, double', number=1)\nfailed = int(box[0] != 4)",
+}
+
+
+@pytest.mark.parametrize("code", LOOKERS.values(), ids=LOOKERS)
+def test_what_looks_up_the_notebook_by_itself(seeds: Seeds, code: str) -> None:
+    """No name in the step's code leads to ``double``."""
+    made = '%%resumable make\ndef double(x):\n    """\n    >>> double(2)\n    4\n    """\n    return {} * x'
+    tests = "import unittest\nclass Tests(unittest.TestCase):\n    def test(self): self.assertEqual(double(2), 4)\ndef check():\n    import doctest\n    return doctest.testmod().failed"
+    step = f"%%resumable look\n{code}"
+    for factor, ran, failed in ((2, True, 0), (2, False, 0), (3, True, 1), (3, False, 1)):
+        kernel = seeds()
+        kernel(made.format(factor), tests)
+        assert restored(kernel(step)) is not ran
+        assert kernel("failed").value == str(failed)
