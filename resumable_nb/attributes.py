@@ -39,3 +39,35 @@ def registered_of(kind: type) -> list[type]:
     if not isinstance(kind, abc.ABCMeta):
         return []
     return [found for each in abc._get_dump(kind)[0] if (found := each()) is not None]  # type: ignore[attr-defined]  # for a look inside
+
+
+_told: dict[object, dict[int, list[abc.ABCMeta]]] = {}
+"""By the number of registrations until now: ``id()`` of each virtual subclass, and the abstract classes that it has."""
+
+
+def registered_with(kind: type) -> list[abc.ABCMeta]:
+    """The abstract classes of modules that have been told of a class of the notebook, in a lasting order."""
+    if told(kind, "__module__") != "__main__":
+        return []
+    token = abc.get_cache_token()
+    if (known := _told.get(token)) is None:
+        known = _virtual_subclasses()
+        _told.clear()
+        _told[token] = known
+    found = [each for each in known.get(id(kind), ()) if any(kind is other for other in registered_of(each))]
+    return sorted(found, key=lambda each: (each.__module__, each.__qualname__))
+
+
+def _virtual_subclasses() -> dict[int, list[abc.ABCMeta]]:
+    known, todo = dict[int, type](), list[type]([object])
+    while todo:
+        below: list[type] = type.__subclasses__(todo.pop())
+        new = {id(each): each for each in below if id(each) not in known}
+        known |= new
+        todo += new.values()
+    found: dict[int, list[abc.ABCMeta]] = {}
+    for each in known.values():
+        if isinstance(each, abc.ABCMeta) and told(each, "__module__") != "__main__":
+            for other in registered_of(each):
+                found.setdefault(id(other), []).append(each)
+    return found

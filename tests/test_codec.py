@@ -6,6 +6,7 @@ import fractions
 import functools
 import gc
 import logging
+import numbers
 import pickle
 import subprocess
 import sys
@@ -129,6 +130,18 @@ def test_what_does_the_same_and_has_no_name_stays_two() -> None:
     assert a == b[2:]
     assert len({*a, *b}) == 4
     assert other.encode(b).refs.keys() == definitions.keys()
+
+
+def test_class_is_registered_again_with_the_abstract_classes_of_libraries() -> None:
+    coder = Codec(space := live("class A: pass\nclass B: pass"))
+    before = fingerprint(space["A"]), fingerprint(space["B"])
+    numbers.Number.register(space["A"])
+    assert fingerprint(space["A"]) != before[0]
+    assert fingerprint(space["B"]) == before[1]
+    a, b = (coder.encode(each, own=[each]).stream for each in (space["A"], space["B"]))
+    other = codec()
+    assert issubclass(other.decode(a), numbers.Number)
+    assert not issubclass(other.decode(b), numbers.Number)
 
 
 def test_a_missing_definition_is_said() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from blake3 import blake3
 
-from resumable_nb.attributes import own_dict, registered_of
+from resumable_nb.attributes import own_dict, registered_of, registered_with
 from resumable_nb.canonical.enrolled import is_enrolled, is_librarys
 from resumable_nb.canonical.leaves import count, plain_keys, text
 from resumable_nb.canonical.origin import home, is_ours, qualified
@@ -176,6 +176,8 @@ def class_expander(value: type, canon: Canonical) -> bytes | Node:
         members[""] = own
     if registered := registered_of(value):
         members["_abc_impl"] = frozenset(map(qualified, registered))
+    if told_of := registered_with(value):
+        members[" registered"] = frozenset(map(qualified, told_of))
     names = list(members)
     bases = [TypeName(each) for each in (type(value), *value.__bases__)]
     return Node(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import cloudpickle
 
-from resumable_nb.attributes import told
+from resumable_nb.attributes import registered_with, told
 from resumable_nb.canonical import ENROLLED, is_enrolled, module_named
 from resumable_nb.codec import enums, graphs, rebuild
 from resumable_nb.codec.arrays import address, bytearray_under, content_of, goes_out, map_under, reduce_map, writeable
@@ -224,7 +224,8 @@ class _Reducer:
             args = (*args[:-2], None, None)
         else:
             make, args = rebuild.make_skeleton, (*args[:3], args[3] | layout(kind, state[0]))
-        return rebuild.make_class, (key, make, *args), (setter, state), None, None, rebuild.set_class
+        how = (setter, state, *filter(importable, registered_with(kind)))
+        return rebuild.make_class, (key, make, *args), how, None, None, rebuild.set_class
 
     def _cell(self, cell: types.CellType) -> Reduced:
         # The functions that close over it fill it: inside a function's arguments a cycle could not be written.

@@ -7,10 +7,10 @@ import abc
 import enum
 import functools
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
-from resumable_nb.attributes import registered_of
+from resumable_nb.attributes import registered_of, registered_with
 from resumable_nb.codec import enums
 from resumable_nb.codec.definitions import is_filled
 from resumable_nb.source import code_form
@@ -64,6 +64,18 @@ def _register(kind: abc.ABCMeta, registered: Iterable[type]) -> None:
     _abc._reset_caches(kind)
     for each in registered:
         kind.register(each)
+
+
+def register_with(kind: type, abstract: Collection[abc.ABCMeta]) -> None:
+    """The class is a virtual subclass of these classes of libraries, and of no others."""
+    for other in registered_with(kind):
+        if other not in abstract:
+            _register(other, [each for each in registered_of(other) if each is not kind])
+            for each in other.__mro__[1:]:
+                if isinstance(each, abc.ABCMeta):
+                    _abc._reset_caches(each)
+    for other in abstract:
+        other.register(kind)
 
 
 def data_of(kind: type) -> dict[str, Any]:

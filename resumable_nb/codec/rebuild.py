@@ -132,14 +132,16 @@ class Decoder(pickle.Unpickler):
         self.met[id(kind)] = kind
         return kind
 
-    def set_class(self, kind: type, how: tuple[Callable[[type, Any], None], tuple[dict[str, Any], Any]]) -> None:
-        setter, state = how
+    def set_class(self, kind: type, how: tuple[Any, ...]) -> None:
+        setter, state, *abstract = how
         if id(kind) in self._settled:
             return
         if id(kind) not in self._adopted:
             setter(kind, state)
         elif not self.library.trial:
             living.go_on(kind, setter, state)
+        if not self.library.trial:
+            living.register_with(kind, abstract)
 
 
 _BOUND: Final = frozenset({"make_reference", "make_function", "make_class", "set_class"})
