@@ -158,7 +158,8 @@ class _Call:
                     error.add_note(f"(recorded: {record.tool} was not called again; call {record.id})")
                 return self.effect.failed(record, Raised(error))
             case plan.Call() | plan.Reconcile() | plan.Ask() if self.scope.replayed_for:
-                raise NotSaved(f"{self.claim.text} is not recorded as done, so it cannot be answered", path="")
+                self.scope.refused.append(f"{self.claim.text} is not recorded as done, so it cannot be answered")
+                raise NotSaved(self.scope.refused[-1], path="")
             case plan.Call(record):
                 return (yield from self.effect.make(record))
             case plan.Reconcile(record) | plan.Ask(record) if at_work(self.key):

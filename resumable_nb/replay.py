@@ -22,6 +22,7 @@ from resumable_nb.configured import PART, RANDOM
 from resumable_nb.errors import NoContent, NotSaved
 from resumable_nb.events import Bus
 from resumable_nb.fingerprint import fingerprint
+from resumable_nb.givenup import GivenUp, impossible
 from resumable_nb.journal import Journal
 from resumable_nb.model import Group, StepKey, StepRecord
 from resumable_nb.randomness import random_state, set_random_state
@@ -70,6 +71,7 @@ class Replays:
         self._journal = journal
         self._bus = bus
         self._skipped: dict[str, Skipped] = {}
+        self.given_up = GivenUp(journal)
         self.execute: Execute | None = None
         self.can_execute: Callable[[str], bool] = lambda _text: False
         self._busy: set[tuple[str, str]] = set()
@@ -100,7 +102,7 @@ class Replays:
                 self._snapshots.presence.touch(names)
                 return
             if tried.issuperset(each.step for each in due):
-                raise _impossible(due[0], "it writes to a database file")
+                raise impossible(due[0], "it writes to a database file", effect=True)
             tried |= {each.step for each in due}
             self._replay(space, due, names)
 
@@ -119,7 +121,7 @@ class Replays:
         owed = dataclasses.replace(maker, names={name: why})
         self._busy.add((owed.step, name))
         try:
-            with self._snapshots.open.aside():
+            with self._snapshots.open.aside(), self.given_up.noted():
                 made = self._make_again(self._skipped[owed.step].space, owed, {}, {}).variables
         finally:
             self._busy.discard((owed.step, name))
@@ -128,6 +130,10 @@ class Replays:
 
     def _replay(self, space: Namespace, due: Collection[Owed], wanted: Collection[str]) -> None:
         """Make again what is due, and what that was made with: each body once, in order, so that all of it is one."""
+        with self.given_up.noted():
+            self._replay_all(space, due, wanted)
+
+    def _replay_all(self, space: Namespace, due: Collection[Owed], wanted: Collection[str]) -> None:
         world: World = {}
         for each in self._in_order(due):
             self._bring_about(space, each, world)
@@ -136,9 +142,10 @@ class Replays:
                 continue
             lost = [name for name in sorted(owed.names) if name not in made.variables]
             if lost and not made.files:
-                raise _impossible(owed, f"its body did not make {lost[0]} again")
+                raise impossible(owed, f"its body did not make {lost[0]} again")
             if needed := [name for name in lost if name in wanted]:
-                raise _impossible(owed, f"to make {few(needed)} again, it would write to {few(sorted(made.files))}")
+                files = few(sorted(made.files))
+                raise impossible(owed, f"to make {few(needed)} again, it would write to {files}", effect=True)
             if lost:
                 rest = {name: why for name, why in owed.names.items() if name not in lost}
                 owed = dataclasses.replace(owed, names=rest, along=frozenset())
@@ -146,7 +153,7 @@ class Replays:
                 try:
                     other = self._snapshots.take(space, owed, made.variables, made.digests)
                 except NotSaved as error:
-                    raise _impossible(owed, error.message) from error
+                    raise impossible(owed, error) from error
                 self._bus.emit("step.replayed", step, names=sorted(owed.names), other=other)
 
     def _in_order(self, many: Collection[Owed]) -> list[Owed]:
@@ -171,20 +178,20 @@ class Replays:
         """
         skipped = self._skipped.get(owed.step)
         if skipped is None or self.execute is None or not self.can_execute(skipped.record.text):
-            raise _impossible(owed, "there is nothing to run it with")
+            raise impossible(owed, "there is nothing to run it with")
         record = skipped.record
         if record.memory:
-            raise _impossible(owed, "it uses the task's memory")
+            raise impossible(owed, "it uses the task's memory")
         try:
             before = self._before(space, owed, skipped, world, given)
         except NotSaved as error:
-            raise _impossible(owed, error.message) from error
+            raise impossible(owed, error) from error
         inner = scope.StepScope(
             record.id, version=record.version, key=record.key, continuing=True, replayed_for=", ".join(owed.names)
         )
         with self._snapshots.owing.aside(space, before), _kept(before, owed.past), scope.entered(inner):
             if changes := _changes(record.key, skipped.key(), before, owed.past.owed):
-                raise _impossible(owed, "; ".join(map(str, changes)))
+                raise impossible(owed, "; ".join(map(str, changes)))
             if record.random:
                 set_random_state(self._journal.blob(record.random))
             raised = None
@@ -196,8 +203,10 @@ class Replays:
                     raised = error
             made = space.visible()
             digests = canonical({name: made[name] for name in owed.manifest.digests if name in made})
+            if inner.refused:  # whatever the body has made of that
+                raise impossible(owed, inner.refused[0], effect=True) from raised
             if raised is not None and not written:
-                raise _impossible(owed, f"its body raised {type(raised).__name__}: {raised}") from raised
+                raise impossible(owed, f"its body raised {type(raised).__name__}: {raised}") from raised
             if written:
                 made, digests = self._without_rows(owed, before, made if raised is None else {}, digests), {}
             return Made(made, digests, frozenset(written))
@@ -355,14 +364,3 @@ def _set(kind: type, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
     for name, value in then.items():
         if vars(kind).get(name) is not value:
             setattr(kind, name, value)
-
-
-def _impossible(owed: Owed, why: str) -> NotSaved:
-    name, reason = next(iter(owed.names.items()))
-    reason = reason if reason.startswith(name) else f"{name}: {reason}"
-    return NotSaved(
-        f"{', '.join(owed.names)} of step {owed.step} was not saved ({reason}), and the step cannot be replayed: "
-        f"{why}; `%resumable rerun {owed.step}`, and run its cell",
-        step=owed.step,
-        names=tuple(owed.names),
-    )

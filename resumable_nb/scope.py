@@ -113,6 +113,8 @@ class StepScope:
     """The body runs again after a crash, a stop or an error: recorded failures that it handled replay."""
     replayed_for: str = ""
     """The names for which a finished body runs once more: no call that is not recorded may be made."""
+    refused: list[str] = field(default_factory=list)
+    """Why such calls were not made then, whatever the body has made of it."""
     unchanged: bool = False
     """It is the code that ran before, from the same state: it asks for the same calls, in the same order."""
     reseeded: bool = False

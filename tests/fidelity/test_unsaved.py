@@ -197,6 +197,85 @@ def test_what_cannot_be_replayed_faithfully_is_an_error(seeds: Seeds) -> None:
     assert ledger(seeds) == before
 
 
+LOST_FILE = (
+    TOOL,
+    "import os\nwith open('in.txt', 'w') as file: file.write('abc')",
+    "%%resumable a\nwith open('in.txt') as file: size = len(file.read())\npaid = pay(1)\ng = (n for n in [paid, size])",
+    "%%resumable b\ntwice = paid * 2",
+    "os.remove('in.txt')",
+    "first = next(g)",
+    "assert (first, list(g), twice) == (10, [3], 20)",
+)
+"""A replay of its step does not find the file any more; at its place it does."""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_a_replay_cannot_make_is_made_at_its_place_by_the_next_run(seeds: Seeds, killed: bool) -> None:
+    """The cell that uses it says so once; no payment repeats, and steps below are not run again for it."""
+    seeds().run_all(list(LOST_FILE))
+    kernel = seeds()
+    kernel(*LOST_FILE[:5])
+    for _ in range(2):
+        shown = kernel.attempt(LOST_FILE[5])
+        assert shown.error == "NotSaved"
+        assert "FileNotFoundError" in shown.said
+        assert shown.said.endswith("; Run All runs step a again")
+    if killed:
+        kernel = seeds()
+    again = [kernel(cell) for cell in LOST_FILE]
+    told = "\n".join(again[2].messages)
+    assert "a: replayed: g could not be made again: its body raised FileNotFoundError" in told
+    assert restored(again[3])
+    assert all(restored(kernel(cell)) for cell in LOST_FILE[2:4])
+    assert ledger(seeds) == "1\n"
+
+
+def test_a_generator_that_was_used_up_and_cannot_be_replayed_is_made_by_the_next_run(seeds: Seeds) -> None:
+    """In the kernel that has made it itself."""
+    kernel = seeds()
+    kernel(*LOST_FILE)
+    kernel(*LOST_FILE[:5])
+    assert kernel.attempt(LOST_FILE[5]).said.endswith("; Run All runs step a again")
+    kernel(*LOST_FILE)
+    assert ledger(seeds) == "1\n"
+
+
+def test_a_step_that_another_one_needs_is_made_at_its_place_with_it(seeds: Seeds) -> None:
+    cells = [*LOST_FILE[:3], "%%resumable c\nh = (n + 1 for n in g)", LOST_FILE[4], "assert list(h) == [11, 4]"]
+    seeds().run_all(cells)
+    kernel = seeds()
+    kernel(*cells[:5])
+    assert "Run All runs steps a, c again" in kernel.attempt(cells[5]).said
+    seeds()(*cells)
+    assert ledger(seeds) == "1\n"
+
+
+def test_a_call_that_a_replay_refused_is_made_by_no_run_even_where_the_body_handles_that(seeds: Seeds) -> None:
+    body = "try:\n    paid = pay(os.getpid())\nexcept Exception:\n    paid = 0\ng = (k for k in [paid])"
+    cells = (TOOL, "import os", f"%%resumable a\n{body}")
+    seeds()(*cells)
+    before = ledger(seeds)
+    for _ in range(2):
+        kernel = seeds()
+        kernel(*cells)
+        shown = kernel.attempt("next(g)")
+        assert shown.error == "NotSaved"
+        assert "is not recorded as done" in shown.said
+        assert "`%resumable rerun a`" in shown.said
+    assert ledger(seeds) == before
+
+
+def test_a_body_with_a_block_is_made_at_its_place(seeds: Seeds) -> None:
+    block = "from resumable_nb import step\nwith step('x'):\n    paid = pay(1)\ng = (n for n in [paid, 2])"
+    cells = [TOOL, f"%%resumable a\n{block}", "assert list(g) == [10, 2]"]
+    seeds().run_all(cells)
+    kernel = seeds()
+    kernel(*cells[:2])
+    kernel.attempt(cells[2])
+    seeds()(*cells)
+    assert ledger(seeds) == "1\n"
+
+
 def test_another_value_than_the_recorded_one_is_told(seeds: Seeds) -> None:
     """A raw side effect in the body: the line is written twice."""
     cell = "%%resumable a\nfrom pathlib import Path\nlog = Path('log')\nwith log.open('a') as file: _ = file.write('x')\nrows = [*log.read_text()]\ng = (r for r in rows)"
@@ -300,9 +379,8 @@ def test_what_a_new_version_of_a_library_can_neither_load_nor_make_is_an_error_t
         shown = kernel.attempt("x")
         assert shown.error == "NotSaved"
         assert shown.said.startswith("x, y of step a was not saved (x: cannot be read back: of an older version)")
-        assert "`%resumable rerun a`, and run its cell" in shown.said
-    again = f"%%resumable a --rerun\n{cell}"
-    kernel("fractions.Fraction.__new__ = made", again, "assert x['of'] * 2 == 1 and y == 5")
+        assert shown.said.endswith("Run All runs step a again")
+    kernel("fractions.Fraction.__new__ = made", f"%%resumable a\n{cell}", "assert x['of'] * 2 == 1 and y == 5")
 
 
 LIBRARY = """
