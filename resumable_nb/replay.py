@@ -191,7 +191,10 @@ class Replays:
         )
         with self._snapshots.owing.aside(space, before), _kept(before, owed.past), scope.entered(inner):
             if changes := _changes(record.key, skipped.key(), before, owed.past.owed):
-                raise impossible(owed, "; ".join(map(str, changes)))
+                # Where a library keeps books, objects may stand for rows, which the body would write once more.
+                raise impossible(
+                    owed, "; ".join(map(str, changes)), effect=any(map(leads_to_enrolled, before.values()))
+                )
             if record.random:
                 set_random_state(self._journal.blob(record.random))
             raised = None

@@ -182,3 +182,25 @@ def test_replay_of_what_wrote_to_a_file_leaves_the_file_as_it_is(seeds: Seeds) -
     assert "to make ann again, it would write to" in shown.said
     with sqlite3.connect(seeds.folder / "base.sqlite") as base:
         assert base.execute("select count(*) from User").fetchone() == (1,)
+
+
+def test_what_may_write_to_a_file_runs_at_its_place_when_somebody_says_so(seeds: Seeds) -> None:
+    """A setting in a helper module is another one when the replay is due, and back again for the next run."""
+    put_library(seeds)
+    (seeds.folder / "conf.py").write_text("prefix = ''")
+    bodies = (
+        *CLASSES,
+        "engine = mapper.Engine('base.sqlite')\nmapper.create_all(Base.registry, engine)",
+        "s = mapper.Session(engine)\nann = User(name=conf.prefix + 'ann')\ns.add(ann)\ns.commit()",
+    )
+    steps = [f"%%resumable step-{i}\n{text}" for i, text in enumerate(bodies)]
+    seeds()(PATH, "import conf", *steps)
+    kernel = seeds()
+    kernel(PATH, "import conf", *steps, "conf.prefix = 'dr '")
+    shown = kernel.attempt("ann.name")
+    assert shown.error == "NotSaved"
+    assert "input conf.prefix changed; `%resumable rerun step-" in shown.said
+    kernel("conf.prefix = ''")
+    assert [restored(kernel(each)) for each in steps] == [True] * len(steps)
+    with sqlite3.connect(seeds.folder / "base.sqlite") as base:
+        assert base.execute("select name from User").fetchall() == [("ann",)]
