@@ -14,6 +14,8 @@ LIBRARIES := $(VENV)/.libraries
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
+# Tests that share what is made once (`xdist_group`) stay on one worker, or each worker makes it.
+WORKERS := -n $(JOBS) --dist loadgroup
 
 # command:package, for what the tests run beside Python
 SYSTEM := strace:strace chromium:chromium npm:npm
@@ -45,20 +47,20 @@ lint: $(READY) ## ruff and mypy
 	@$(BIN)/mypy
 
 unit: $(READY) ## fast tests
-	$(PYTEST) -q -m "not kernel and not sweep and not browser" -n $(JOBS)
+	$(PYTEST) -q -m "not kernel and not sweep and not browser" $(WORKERS)
 
 kernel: $(READY) $(LIBRARIES) system ## tests that start and kill real kernels
-	$(PYTEST) -q -m "kernel or sweep" -n $(JOBS)
+	$(PYTEST) -q -m "kernel or sweep" $(WORKERS)
 
 # What is written down of functions, classes and values, which differs from Python to Python.
 forms: $(READY)
-	$(PYTEST) -q -m "not kernel and not sweep" -n $(JOBS) tests/test_canonical.py tests/test_codec.py tests/test_fingerprint.py \
+	$(PYTEST) -q -m "not kernel and not sweep" $(WORKERS) tests/test_canonical.py tests/test_codec.py tests/test_fingerprint.py \
 		tests/test_frozen.py tests/test_groups.py tests/test_joints.py tests/test_kept_sharing.py tests/test_snapshot.py \
 		tests/test_snapshot_processes.py tests/test_source.py tests/test_scope.py tests/test_rewrite.py
 
 # What comes back after a kernel was killed depends on the Python: on what it keeps in classes and functions.
 values: $(READY)
-	$(PYTEST) -q -n $(JOBS) --dist loadfile tests/fidelity/test_definitions.py tests/fidelity/test_many.py
+	$(PYTEST) -q $(WORKERS) tests/fidelity/test_definitions.py tests/fidelity/test_many.py
 
 browser: $(READY) $(BROWSER)/.ready system ## clicks in a real browser, in JupyterLab and Notebook 7
 	$(PYTEST) -q -m browser

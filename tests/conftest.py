@@ -18,6 +18,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first: at the end no worker waits for one that began late."""
+    items.sort(key=lambda item: item.get_closest_marker("sweep") is None)
+
+
 @pytest.fixture(autouse=True)
 def key_file(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path_factory.mktemp("key") / "key"

@@ -580,6 +580,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return in_new_process(CASES, tmp_path_factory.mktemp("cases"))
 
 
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("case", CASES)
 def test_state_comes_back_in_another_process(case: str, outcomes: dict[str, str]) -> None:
     """Cells marked ``step`` run here and are restored there, ``plain`` ones run in both, ``check`` runs there."""

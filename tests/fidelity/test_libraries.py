@@ -109,18 +109,28 @@ TABLES = {
 }
 if sys.version_info[:2] == (3, 11):  # the one for which ``libraries`` has torch
     TABLES["torch"] = TORCH
-TABLE = {f"{library}: {name}": case for library, table in TABLES.items() for name, case in table.items()}
 
 
 @pytest.fixture(scope="module")
-def faults(addresses: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    folder = tmp_path_factory.mktemp("libraries")
+def faults(
+    request: pytest.FixtureRequest, addresses: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """Of all rows of one library."""
+    folder = tmp_path_factory.mktemp(request.param)
     with mock.patch.dict(os.environ, RESUMABLE_KEY_FILE=str(Path(folder, "key"))):
         kernels = Seeds(addresses, folder)
-        yield prove_all(kernels, TABLE)
+        yield prove_all(kernels, TABLES[request.param])
         kernels.close()
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize(
+    ("faults", "name"),
+    [
+        pytest.param(library, name, id=f"{library}: {name}", marks=pytest.mark.xdist_group(library))
+        for library, table in TABLES.items()
+        for name in table
+    ],
+    indirect=["faults"],
+)
 def test_values_of_libraries(faults: dict[str, str], name: str) -> None:
     assert not faults[name], faults[name]

@@ -93,6 +93,7 @@ def again(kernel: Kernel, case: Row, name: str) -> str:
     return "" if skipped and not shown[-1].error else "again: " + "\n".join(each.text or str(each) for each in shown)
 
 
+@pytest.mark.xdist_group("many")
 @pytest.mark.parametrize("name", ROWS)
 def test_many(faults: dict[str, str], name: str) -> None:
     assert not faults[name], faults[name]

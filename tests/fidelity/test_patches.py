@@ -69,6 +69,7 @@ def patched(addresses: list[str], tmp_path_factory: pytest.TempPathFactory) -> I
         kernels.close()
 
 
+@pytest.mark.xdist_group("patches")
 @pytest.mark.parametrize("case", PATCHES)
 def test_patches_come_back(patched: dict[str, str], case: str) -> None:
     assert not patched[case], patched[case]

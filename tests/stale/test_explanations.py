@@ -68,6 +68,7 @@ def heard(module_seeds: Seeds) -> dict[str, tuple[list[str], list[str]]]:
     return found
 
 
+@pytest.mark.xdist_group("explanations")
 @pytest.mark.parametrize("name", TOLD)
 def test_a_step_says_what_changed(heard: dict[str, tuple[list[str], list[str]]], name: str) -> None:
     messages, why = heard[name]

@@ -101,6 +101,7 @@ def answers(module_seeds: Seeds) -> dict[str, Answer]:
     return ask_all(module_seeds, TABLE)
 
 
+@pytest.mark.xdist_group("hits")
 @pytest.mark.parametrize("name", TABLE)
 def test_equal_is_a_hit(answers: dict[str, Answer], name: str) -> None:
     assert answers[name].skipped, answers[name]

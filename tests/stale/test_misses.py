@@ -242,6 +242,7 @@ def answers(module_seeds: Seeds) -> dict[str, Answer]:
     return ask_all(module_seeds, TABLE)
 
 
+@pytest.mark.xdist_group("misses")
 @pytest.mark.parametrize("name", TABLE)
 def test_change_is_a_miss_that_says_why(answers: dict[str, Answer], name: str) -> None:
     answer = answers[name]
