@@ -142,7 +142,7 @@ class Replays:
                 continue
             lost = [name for name in sorted(owed.names) if name not in made.variables]
             if lost and not made.files:
-                raise impossible(owed, f"its body did not make {lost[0]} again")
+                raise _impossible(owed, f"its body did not make {lost[0]} again")
             if needed := [name for name in lost if name in wanted]:
                 files = few(sorted(made.files))
                 raise impossible(owed, f"to make {few(needed)} again, it would write to {files}", effect=True)
@@ -153,7 +153,7 @@ class Replays:
                 try:
                     other = self._snapshots.take(space, owed, made.variables, made.digests)
                 except NotSaved as error:
-                    raise impossible(owed, error) from error
+                    raise _impossible(owed, error) from error
                 self._bus.emit("step.replayed", step, names=sorted(owed.names), other=other)
 
     def _in_order(self, many: Collection[Owed]) -> list[Owed]:
@@ -178,23 +178,20 @@ class Replays:
         """
         skipped = self._skipped.get(owed.step)
         if skipped is None or self.execute is None or not self.can_execute(skipped.record.text):
-            raise impossible(owed, "there is nothing to run it with")
+            raise _impossible(owed, "there is nothing to run it with")
         record = skipped.record
         if record.memory:
-            raise impossible(owed, "it uses the task's memory")
+            raise _impossible(owed, "it uses the task's memory")
         try:
             before = self._before(space, owed, skipped, world, given)
         except NotSaved as error:
-            raise impossible(owed, error) from error
+            raise _impossible(owed, error) from error
         inner = scope.StepScope(
             record.id, version=record.version, key=record.key, continuing=True, replayed_for=", ".join(owed.names)
         )
         with self._snapshots.owing.aside(space, before), _kept(before, owed.past), scope.entered(inner):
             if changes := _changes(record.key, skipped.key(), before, owed.past.owed):
-                # Where a library keeps books, objects may stand for rows, which the body would write once more.
-                raise impossible(
-                    owed, "; ".join(map(str, changes)), effect=any(map(leads_to_enrolled, before.values()))
-                )
+                raise _impossible(owed, "; ".join(map(str, changes)))
             if record.random:
                 set_random_state(self._journal.blob(record.random))
             raised = None
@@ -209,7 +206,7 @@ class Replays:
             if inner.refused:  # whatever the body has made of that
                 raise impossible(owed, inner.refused[0], effect=True) from raised
             if raised is not None and not written:
-                raise impossible(owed, f"its body raised {type(raised).__name__}: {raised}") from raised
+                raise _impossible(owed, f"its body raised {type(raised).__name__}: {raised}") from raised
             if written:
                 made, digests = self._without_rows(owed, before, made if raised is None else {}, digests), {}
             return Made(made, digests, frozenset(written))
@@ -367,3 +364,10 @@ def _set(kind: type, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
     for name, value in then.items():
         if vars(kind).get(name) is not value:
             setattr(kind, name, value)
+
+
+def _impossible(owed: Owed, why: str | NotSaved) -> NotSaved:
+    """Where a library keeps books of classes, objects may stand for rows, which the body would write once more."""
+    past = owed.past
+    keeps_books = any(each.enrolled for each in (owed, *past.owed.values()))
+    return impossible(owed, why, effect=keeps_books or any(map(leads_to_enrolled, past.variables.values())))
