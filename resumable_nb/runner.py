@@ -94,8 +94,12 @@ class Runner:
             self._go_on()  # a crash may have cut the rollback short
         key = self.keys.now(spec, space, recorded)
         waits = recorded is not MISSING and self.replays.may_wait(space, recorded)
-        here = spec.kind == "cell" and recorded is not MISSING and recorded.run == self._run
-        here = here and recorded is not MISSING and not self.replays.given_up.runs(recorded, key)
+        here = (
+            spec.kind == "cell"
+            and recorded is not MISSING
+            and recorded.run == self._run
+            and not self.replays.given_up.runs(recorded, key)
+        )
         foreign = frozenset[str]() if recorded is MISSING else self.keys.foreign(recorded, space)
         decision = plan.decide_step(
             recorded, key, spec.options, missing_files(spec), foreign=foreign, may_wait=waits, is_set_up=here
